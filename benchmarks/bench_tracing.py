@@ -48,7 +48,7 @@ async def ask(service: ChatService, question: str, *, recorded: bool) -> tuple[f
     for one in () if recorded else nothing:
         one.start()
     wall, cpu = time.perf_counter(), time.process_time()
-    async for _ in service.turn(TurnRequest(question=question)):
+    async for _ in service.turns.ask(TurnRequest(question=question)):
         pass
     took = time.perf_counter() - wall, time.process_time() - cpu
     for one in () if recorded else nothing:
@@ -61,10 +61,10 @@ async def measure(home: Path, models: Path, rounds: int) -> list[tuple[float, fl
     (home / "models").symlink_to(models / "models")
     settings = Settings(home=home, llm=LLMSettings(model="none"))
     async with open_service(settings) as service:
-        job = await service.index_paths(settings.collection, [DOCS])
+        job = await service.collections.index_paths(settings.collection, [DOCS])
         while not job.finished:
             await asyncio.sleep(0.2)
-            job = await service.job(job.id)
+            job = await service.admin.job(job.id)
         for question in QUESTIONS:
             await ask(service, question, recorded=True)
         found = []

@@ -99,7 +99,7 @@ class Chat:
         try:
             if not json_lines:
                 self.transcript.begin()
-            async with aclosing(_closable(self.service.turn(request))) as events:
+            async with aclosing(_closable(self.service.turns.ask(request))) as events:
                 async for last in events:
                     if isinstance(last, EvidenceEvent):
                         _wait_for(self.state, f"Reading {len(last.passages)} sources.")
@@ -169,7 +169,7 @@ class Chat:
 
         try:
             if self.conversation_id is None:
-                self.conversation_id = (await self.service.create_conversation(self.collection)).id
+                self.conversation_id = (await self.service.conversations.create(self.collection)).id
             request = TurnRequest(
                 question=question,
                 collection=self.collection,
@@ -201,7 +201,7 @@ class Chat:
             reading.result()
 
     async def _show(self, request: Any) -> None:
-        async with aclosing(_closable(self.service.turn(request))) as events:
+        async with aclosing(_closable(self.service.turns.ask(request))) as events:
             async for event in events:
                 self.transcript.show(event)
 
@@ -214,7 +214,7 @@ class Chat:
             self._say(f"/open takes the number of a source: {numbers}.")
             return
         try:
-            document = await self.service.document(self.collection, self.transcript.evidence[n].document_id)
+            document = await self.service.collections.document(self.collection, self.transcript.evidence[n].document_id)
         except ChatError as error:
             self._say(error.message)
         else:

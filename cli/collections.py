@@ -59,11 +59,11 @@ def delete(
     async def run() -> None:
         async with open_service(settings, warm=False) as opened:
             service = opened.as_principal(at_terminal())
-            collection = next((info for info in await service.collections() if info.name == name), None)
+            collection = next((info for info in await service.collections.listing() if info.name == name), None)
             if not yes and (collection is not None or (settings.home / "collections" / name).is_dir()):
                 what = f"{name} with {collection.documents} documents" if collection else f"what is left of {name}"
                 typer.confirm(f"Delete {what}?", abort=True)
-            await service.delete_collection(name)
+            await service.collections.delete(name)
 
     asyncio.run(run())
     state.err.print(f"Deleted {name}.")
@@ -88,13 +88,13 @@ def grant(
     if not revoke:
         _demand(state, name)
     if not group:
-        for granted in with_service(state, lambda service: service.grants(name)):
+        for granted in with_service(state, lambda service: service.collections.grants(name)):
             state.out.print(granted)
     elif revoke:
-        with_service(state, lambda service: service.revoke_grant(name, group))
+        with_service(state, lambda service: service.collections.revoke_grant(name, group))
         state.err.print(f"{name} may not be used by {group} any more.")
     else:
-        groups = with_service(state, lambda service: service.grant(name, group))
+        groups = with_service(state, lambda service: service.collections.grant(name, group))
         state.err.print(f"{name} may be used by: {', '.join(groups)}.")
 
 

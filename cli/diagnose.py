@@ -129,7 +129,7 @@ class ServiceTurns:
         request = TurnRequest(question=gold.question.text, collection=self._settings.collection, history=history)
 
         async def asked() -> list[Event]:
-            return [event async for event in self._service.turn(request)]
+            return [event async for event in self._service.turns.ask(request)]
 
         return await self._answered(gold, asked)
 
@@ -148,7 +148,7 @@ class ServiceTurns:
         changes = ReplayChanges(rewrite, tuple(add), alone=alone)
 
         async def replayed() -> list[Event]:
-            return (await self._service.replay(turn.turn_id, changes)).events
+            return (await self._service.turns.replay(turn.turn_id, changes)).events
 
         return await self._answered(gold, replayed)
 

@@ -99,7 +99,7 @@ async def _serve(
 
     async with open_service(settings) as opened:
         service = opened.as_principal(at_terminal())
-        await service.account("serve.start", detail={"settings": chosen})
+        await service.admin.account("serve.start", detail={"settings": chosen})
         app = create_app(service, settings)
         mount(app, service)
         server = Server(app, settings.server)
@@ -114,7 +114,7 @@ async def _serve(
         for task in (preparing, *following):
             task.cancel()
         await asyncio.wait({preparing, *following})
-        service.note("serve.stop")
+        service.admin.note("serve.stop")
         if failed:
             preparing.result()
     state.err.print("Stopped.")
@@ -126,19 +126,19 @@ async def _prepare(service: ChatService, state: State, sock: socket.socket, path
     from server.api.running import address
 
     name = service.settings.collection
-    await service.resume_uploads()
-    names = {info.name for info in await service.collections()}
+    await service.collections.resume_uploads()
+    names = {info.name for info in await service.collections.listing()}
     wanted = list(paths) or ([] if name in names else own_documentation())
     if wanted:
-        job = await service.index_paths(name, wanted, replace=True, group=group)
+        job = await service.collections.index_paths(name, wanted, replace=True, group=group)
         tell(state, await watch(service, state, job))
     elif name not in names:
         state.err.print(
             f"There is no collection [bold]{name}[/] yet: upload documents on the page, or start with --docs PATH.",
             markup=True,
         )
-    readiness = await service.readiness()
-    if name in {info.name for info in await service.collections()}:
+    readiness = await service.admin.readiness()
+    if name in {info.name for info in await service.collections.listing()}:
         with state.err.status("loading"):
             readiness = await _settled(service)
     for problem in (*readiness.problems, *readiness.warnings):
@@ -149,7 +149,7 @@ async def _prepare(service: ChatService, state: State, sock: socket.socket, path
 async def _settled(service: ChatService) -> Readiness:
     """The service's readiness once nothing is loading any more."""
     while True:
-        readiness = await service.readiness()
+        readiness = await service.admin.readiness()
         if readiness.problems or not readiness.waiting_for:
             return readiness
         await asyncio.sleep(POLL_SECONDS)
@@ -171,12 +171,12 @@ async def watch(service: ChatService, state: State, job: Job) -> Job:
     with progress(state) as report:
         while not job.finished:
             await asyncio.sleep(POLL_SECONDS)
-            job = await service.job(job.id)
+            job = await service.admin.job(job.id)
             if job.state == "queued" and not waits:
                 waits = True
                 running = [
                     running_job.kind
-                    for running_job in await service.jobs(job.collection)
+                    for running_job in await service.admin.jobs(job.collection)
                     if running_job.state == "running"
                 ]
                 other = f"the job ({running[0]})" if running else "another job"

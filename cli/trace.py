@@ -48,7 +48,7 @@ def list_traces(
     state = state_of(context)
 
     async def read(service: ChatService) -> list[Any]:
-        return list(await service.traces(collection=collection, limit=limit))
+        return list(await service.turns.traces(collection=collection, limit=limit))
 
     summaries = _served(state, {}, read)
     if as_json:
@@ -130,7 +130,7 @@ def replay(
     )
 
     async def play(service: ChatService) -> ReplayedTurn:
-        return await service.replay(await _whole(service, turn), changes)
+        return await service.turns.replay(await _whole(service, turn), changes)
 
     played = _served(state, _overrides(sets or (), model), play)
     _tell(state, differences(played.record, played.trace), as_json)
@@ -163,7 +163,7 @@ async def _service(state: State, overrides: Mapping[str, Any]) -> AsyncIterator[
 
 def _trace(state: State, turn: str) -> Trace:
     async def read(service: ChatService) -> Trace:
-        return await service.trace(await _whole(service, turn))
+        return await service.turns.trace(await _whole(service, turn))
 
     trace: Trace = _served(state, {}, read)
     return trace
@@ -171,7 +171,7 @@ def _trace(state: State, turn: str) -> Trace:
 
 async def _whole(service: ChatService, turn: str) -> str:
     """The id of the one turn of the newest that begins so; `turn` itself where there is not just one."""
-    matching = [trace.turn_id for trace in await service.traces(limit=1000) if trace.turn_id.startswith(turn)]
+    matching = [trace.turn_id for trace in await service.turns.traces(limit=1000) if trace.turn_id.startswith(turn)]
     return matching[0] if turn and len(matching) == 1 else turn
 
 

@@ -22,7 +22,7 @@ from index.errors import DocumentNotFound
 from index.indexer import erase_documents
 from index.version import CollectionFolder
 from server.audit_log import at_terminal, entry
-from server.chat.documents import Uploads
+from server.chat.collections import Uploads
 from server.settings import Settings
 from server.store import Database, audit, erasing
 from server.store.erasing import Erasure

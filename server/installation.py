@@ -195,8 +195,8 @@ def check_collections(settings: Settings, describe: Callable[[BaseException], st
     """Every collection can be opened and searched."""
     from index.collection import list_collections
     from index.query import Query
-    from server.chat.collections import Collections
     from server.chat.loaded_models import Models
+    from server.chat.opened import Collections
     from server.chat.probes import SEARCH_FAILURES
     from server.registry import registered_models
 

@@ -73,7 +73,7 @@ class SearchTool(_ToolQuestion):
 
     async def run(self, service: ChatService) -> dict[str, Any]:
         """The passages found, and what was searched for."""
-        result = await service.search(self.question, collection=self.collection, history=self.said, k=self.k)
+        result = await service.turns.search(self.question, collection=self.collection, history=self.said, k=self.k)
         return {
             "searched_for": clean(result.rewrite.text),
             "passages": [_passage(passage) for passage in result.passages],
@@ -89,7 +89,7 @@ class AskTool(_ToolQuestion):
         """The answer, its status, and the passages it cites."""
         evidence: list[Evidence] = []
         request = TurnRequest(question=self.question, collection=self.collection, history=self.said)
-        async for event in service.turn(request):
+        async for event in service.turns.ask(request):
             if isinstance(event, EvidenceEvent):
                 evidence = event.passages
             elif isinstance(event, ErrorEvent):
@@ -111,7 +111,9 @@ class OpenSourceTool(_ToolArguments):
 
     async def run(self, service: ChatService) -> dict[str, Any]:
         """The text from `start`, and how long the whole is."""
-        text = await service.document(self.collection or await service.default_collection(), self.document_id)
+        text = await service.collections.document(
+            self.collection or await service.collections.default_collection(), self.document_id
+        )
         end = min(self.start + self.characters, len(text.text))
         about = {"title": clean(text.title), "start": self.start, "end": end, "of": len(text.text)}
         return {**about, "text": clean(text.text[self.start : end], MAX_WINDOW)}
@@ -172,7 +174,7 @@ def make_server(acting: ServiceBase) -> Server[Any]:
         try:
             call = tool.model_validate(params.arguments or {})
             service = acting(context)
-            await service.admit()
+            await service.admin.admit()
             result = await call.run(service)
         except ValidationError as error:
             first = error.errors()[0]
@@ -194,7 +196,7 @@ def make_server(acting: ServiceBase) -> Server[Any]:
                     description=f"{collection.documents} documents, {collection.passages} passages",
                     mime_type="application/json",
                 )
-                for collection in await acting(context).collections()
+                for collection in await acting(context).collections.listing()
             ]
         )
 
@@ -204,8 +206,8 @@ def make_server(acting: ServiceBase) -> Server[Any]:
             if not uri.startswith(COLLECTIONS):
                 raise MCPError(types.INVALID_PARAMS, f"There is no resource {uri[:80]!r}.")
             service, name = acting(context), unquote(uri.removeprefix(COLLECTIONS))
-            await service.admit()
-            documents = await service.documents(name)
+            await service.admin.admit()
+            documents = await service.collections.documents(name)
         except ChatError as error:
             raise MCPError(types.INVALID_PARAMS, error.message) from error
         rows = [

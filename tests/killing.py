@@ -58,8 +58,8 @@ def serve(settings: str, source: str, ready: Connection) -> None:
     async def main() -> None:
         made = Settings.model_validate_json(settings)
         async with open_service(made, warm=False) as service:
-            await service.resume_uploads()
-            await service.index_paths("docs", [Path(source)], replace=True)
+            await service.collections.resume_uploads()
+            await service.collections.index_paths("docs", [Path(source)], replace=True)
             sock = listen(made.server)
             ready.send(address(sock))
             await Server(create_app(service, made), made.server).serve(sockets=[sock])

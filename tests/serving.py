@@ -74,10 +74,10 @@ def indexed_home(model_home: Path, documents: Path, tmp_path_factory: pytest.Tem
 
     async def index() -> None:
         async with open_service(make_settings(home, model_home, "none"), warm=False) as service:
-            job = await service.index_paths("docs", [documents])
+            job = await service.collections.index_paths("docs", [documents])
             while not job.finished:
                 await asyncio.sleep(0.02)
-                job = await service.job(job.id)
+                job = await service.admin.job(job.id)
             assert job.state == "done", job.message
 
     asyncio.run(index())
@@ -181,8 +181,8 @@ class Running:
 
     def finished(self, job_id: str) -> Any:
         """The job once it has finished."""
-        eventually(lambda: self.call(self.service.job(job_id)).finished, seconds=120)
-        return self.call(self.service.job(job_id))
+        eventually(lambda: self.call(self.service.admin.job(job_id)).finished, seconds=120)
+        return self.call(self.service.admin.job(job_id))
 
 
 Serve = Callable[["Settings"], Running]

@@ -103,7 +103,7 @@ class LiveTurns:
 
 
 async def _read(service: ChatService, request: TurnRequest, events: asyncio.Queue[Event | None]) -> None:
-    async for event in service.turn(request):
+    async for event in service.turns.ask(request):
         events.put_nowait(event)
 
 
@@ -122,20 +122,20 @@ class Calls:
     async def list_conversations(self, query: str = "") -> Answer:
         """→ `{html}`."""
         query = query.strip()
-        summaries = await self._service.conversations(query or None, limit=200)
-        return {"html": str(conversations_html(summaries, query, all_changed=self._service.may("change_any")))}
+        summaries = await self._service.conversations.listing(query or None, limit=200)
+        return {"html": str(conversations_html(summaries, query, all_changed=self._service.admin.may("change_any")))}
 
     async def open_conversation(self, id: str) -> Answer:
         """→ `{id, title, collection, model, own, turns: [{turn, html, sources}]}`; `own`: it may be gone on with."""
-        return self._opened(await self._service.conversation(id))
+        return self._opened(await self._service.conversations.get(id))
 
     async def show_version(self, id: str, turn: str) -> Answer:
         """→ as `open_conversation`, with that version of the turn and what followed it."""
-        return self._opened(await self._service.show_version(id, turn))
+        return self._opened(await self._service.conversations.show_version(id, turn))
 
     def _opened(self, detail: ConversationDetail) -> Answer:
-        own, ratable = detail.own or self._service.may("change_any"), self._service.may("rate")
-        traced = self._service.may("review")
+        own, ratable = detail.own or self._service.admin.may("change_any"), self._service.admin.may("rate")
+        traced = self._service.admin.may("review")
         views = [TurnView.of(turn, ratable=ratable, own=own, traced=traced) for turn in detail.messages]
         turns = [{"turn": view.id, "html": str(view.html()), "sources": str(view.sources_html())} for view in views]
         about = detail.model_dump(include={"id", "title", "collection", "model"})
@@ -143,26 +143,26 @@ class Calls:
 
     async def rename_conversation(self, id: str, title: Annotated[str, Field(min_length=1, max_length=200)]) -> Answer:
         """→ `{title}`."""
-        return {"title": (await self._service.rename_conversation(id, title.strip())).title}
+        return {"title": (await self._service.conversations.rename(id, title.strip())).title}
 
     async def choose_model(self, id: str, model: str) -> Answer:
         """→ `{model}`: who answers from now on."""
-        return {"model": (await self._service.choose_model(id, model)).model}
+        return {"model": (await self._service.conversations.choose_model(id, model)).model}
 
     async def share(self, id: str) -> Answer:
         """→ `{share, path, days}`: a link by which anybody may read the conversation."""
-        share = await self._service.share_conversation(id)
+        share = await self._service.conversations.share(id)
         return {"share": share.id, "path": share.path, "days": round((share.expires - share.created) / 86_400)}
 
     async def unshare(self, id: str, turn: str) -> Answer:
         """→ `{}`: take a link back; `turn` is the link's id."""
-        await self._service.take_back_share(id, turn)
+        await self._service.conversations.revoke_share(id, turn)
         return {}
 
     async def delete_conversation(self, id: str) -> Answer:
         """→ `{}`; one that is gone already is no error."""
         with suppress(NotFound):
-            await self._service.delete_conversation(id)
+            await self._service.conversations.delete(id)
         return {}
 
     async def list_collections(self) -> Answer:
@@ -171,39 +171,39 @@ class Calls:
         `person` is who can sign out, or empty; `adding` and `workbench` are what the role allows; `models` are those a
         conversation may be answered by, beside the usual one.
         """
-        collections = await self._service.collections()
+        collections = await self._service.collections.listing()
         names = [
             {"name": collection.name, "documents": collection.documents, "problem": _problem(collection)}
             for collection in collections
         ]
         default = self._service.settings.collection
         listed, models = [collection.name for collection in collections], list(self._service.settings.llm.choices)
-        adding, who = self._service.may("documents"), self._service.principal
+        adding, who = self._service.admin.may("documents"), self._service.principal
         chosen = default if default in listed or (adding and not listed) else next(iter(listed), "")
         person = who.name if who.id.startswith(_BY_SESSION) else ""
-        more = {"person": person, "adding": adding, "workbench": self._service.may("review"), "models": models}
+        more = {"person": person, "adding": adding, "workbench": self._service.admin.may("review"), "models": models}
         more["sharing"] = bool(self._service.settings.server.share_days)
         return {"collections": names, "chosen": chosen, **more}
 
     async def welcome(self, id: str) -> Answer:
         """→ `{html}` of an empty conversation about the collection `id`."""
         collection = next(
-            (collection for collection in await self._service.collections() if collection.name == id), None
+            (collection for collection in await self._service.collections.listing() if collection.name == id), None
         )
         documents = collection.documents if collection else 0
-        adding = self._service.may("documents")
+        adding = self._service.admin.may("documents")
         html = render(
             "welcome.html",
             collection=id if collection or adding else "",
             documents=documents,
-            examples=await self._service.examples(id) if documents else [],
+            examples=await self._service.turns.examples(id) if documents else [],
             adding=adding,
         )
         return {"html": str(html)}
 
     async def follow_ups(self, id: str) -> Answer:
         """→ `{html}` of questions to go on with after the turn `id`; empty where none is known to be answered."""
-        questions = await self._service.follow_ups(id)
+        questions = await self._service.turns.follow_ups(id)
         return {"html": str(render("followups.html", questions=[question.question for question in questions]))}
 
     async def read_document(
@@ -215,14 +215,14 @@ class Calls:
     async def rate(self, turn: str, rating: Rating | None, reason: str = "", comment: str = "") -> Answer:
         """→ `{}`; without a rating the old one is taken back."""
         if rating is None:
-            await self._service.retract_feedback(turn)
+            await self._service.turns.retract_feedback(turn)
         else:
-            await self._service.feedback(turn, rating, reason, comment)
+            await self._service.turns.give_feedback(turn, rating, reason, comment)
         return {}
 
     async def watch_jobs(self, jobs: Annotated[dict[str, str], Field(max_length=50)]) -> Answer:
         """`{jobs: {id: name}}` → `{html, running, done}`; `done`: the ids of those that went well."""
-        finished = [(await self._service.job(job), name) for job, name in jobs.items()]
+        finished = [(await self._service.admin.job(job), name) for job, name in jobs.items()]
         done = [job.id for job, _ in finished if job.state == "done"]
         return {"html": str(jobs_html(finished)), "running": any(not job.finished for job, _ in finished), "done": done}
 
@@ -248,7 +248,7 @@ async def answered(service: ChatService, name: str, data: object, *, admit: bool
     """Return the result of the named call; refusals become answers that the page can show."""
     try:
         if admit:
-            await service.admit()
+            await service.admin.admit()
         method, names = _checked(name)
         items = data.items() if isinstance(data, dict) else ()
         target = Calls(service) if hasattr(Calls, name) else service

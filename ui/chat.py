@@ -72,12 +72,12 @@ async def ask(service: ChatService, live: LiveTurns, tab: Tab, data: object) -> 
         _log.warning("a question arrived malformed and was dropped")
         return
     view = TurnView(ask.stream, ask.question, ask.collection, ask.search_for)
-    view.ratable, view.traced = service.may("rate"), service.may("review")
+    view.ratable, view.traced = service.admin.may("rate"), service.admin.may("review")
     conversation = ask.conversation
     try:
-        await service.admit()
+        await service.admin.admit()
         if conversation is None:
-            created = await service.create_conversation(ask.collection, model=ask.model)
+            created = await service.conversations.create(ask.collection, model=ask.model)
             conversation, view.collection = created.id, created.collection
         request = TurnRequest(
             question=ask.question,
@@ -96,7 +96,7 @@ async def ask(service: ChatService, live: LiveTurns, tab: Tab, data: object) -> 
             view.stop()
             view.id = await _last_turn(service, conversation)
         if ask.instead_of and view.id:
-            view.versions = (await service.stored_turn(view.id)).versions
+            view.versions = (await service.turns.get(view.id)).versions
         yield picture(ask, conversation, view, final=True)
         return
     except ChatError as error:
@@ -106,11 +106,11 @@ async def ask(service: ChatService, live: LiveTurns, tab: Tab, data: object) -> 
         view.refuse(gettext("Something went wrong on the server; its log says what. Ask again, or reload the page."))
     if ask.conversation is None and conversation is not None:
         with suppress(ChatError):
-            await service.delete_conversation(conversation)
+            await service.conversations.delete(conversation)
         conversation = None
     yield picture(ask, conversation, view, final=True, kept=False)
 
 
 async def _last_turn(service: ChatService, conversation: str) -> str | None:
-    messages = (await service.conversation(conversation)).messages
+    messages = (await service.conversations.get(conversation)).messages
     return messages[-1].id if messages else None

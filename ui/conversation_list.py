@@ -60,7 +60,9 @@ def add_shared(app: FastAPI, service: ChatService) -> None:
     @router.get("/shared/{secret}")
     async def shared(secret: str, request: Request) -> HTMLResponse:
         try:
-            title, text = await service.as_principal(request.scope["state"]["principal"]).shared(secret)
+            title, text = await service.as_principal(request.scope["state"]["principal"]).conversations.open_shared(
+                secret
+            )
         except NotFound:
             title = text = ""
         return page(

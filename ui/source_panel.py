@@ -249,7 +249,7 @@ def anchored(document: DocumentText, part: str) -> tuple[int, int]:
 
 async def read(service: ChatService, collection: str, document_id: str, start: int, end: int, part: str = "") -> Markup:
     """The reader's view of a document at a place, or at a part of it. Raises `NotFound`."""
-    document = await service.document(collection, document_id)
+    document = await service.collections.document(collection, document_id)
     if part:
         start, end = anchored(document, part)
     sheet = await _sheet(service, collection, document_id, start, end)
@@ -261,11 +261,11 @@ async def _sheet(service: ChatService, collection: str, document_id: str, start:
     if not document_id.lower().endswith(".pdf"):
         return None
     try:
-        boxes = await service.places(collection, document_id, start, end)
+        boxes = await service.collections.places(collection, document_id, start, end)
         if not boxes:
             return None
         page = boxes[0].page
-        picture = await service.page_picture(collection, document_id, page, _PICTURE_WIDTH)
+        picture = await service.collections.page_picture(collection, document_id, page, _PICTURE_WIDTH)
     except ChatError:
         return None  # the text is there all the same
     png = base64.b64encode(picture.png).decode()

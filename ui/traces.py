@@ -30,8 +30,8 @@ def add_traces(app: FastAPI, service: ChatService) -> None:
     async def explorer(turn_id: str, request: Request) -> HTMLResponse:
         principal: Principal = request.scope["state"]["principal"]
         acting = service.as_principal(principal)
-        trace, other = await acting.trace(turn_id), request.query_params.get("with")
-        return _page(acting, trace, await acting.trace(other) if other else None)
+        trace, other = await acting.turns.trace(turn_id), request.query_params.get("with")
+        return _page(acting, trace, await acting.turns.trace(other) if other else None)
 
     @router.post("/traces/{turn_id}", include_in_schema=False)
     async def again(
@@ -48,7 +48,7 @@ def add_traces(app: FastAPI, service: ChatService) -> None:
         """The turn beside itself as it would be with one step changed; nothing of that is stored but the case that
         `keep` names a file for. Weights come in fields that are called as they are, `typed.lexical`."""
         acting = service.as_principal(request.scope["state"]["principal"])
-        await acting.admit()
+        await acting.admin.admit()
         sent = {name: str(value) for name, value in (await request.form()).items()}
         changes = ReplayChanges(
             rewrite=rewrite.strip(),
@@ -57,9 +57,9 @@ def add_traces(app: FastAPI, service: ChatService) -> None:
             prompt=prompt.strip(),
             legs={name: float(weight) for name, weight in sent.items() if "." in name and _WEIGHT.fullmatch(weight)},
         )
-        played = await acting.replay(turn_id, changes, model)
+        played = await acting.turns.replay(turn_id, changes, model)
         if keep:
-            await acting.keep_case(played, keep, answer.strip())
+            await acting.turns.keep_case(played, keep, answer.strip())
         return _page(acting, played.record, played.trace, sent)
 
     def _page(
@@ -92,7 +92,7 @@ def add_traces(app: FastAPI, service: ChatService) -> None:
             weighed=any("." in name and value for name, value in (sent or {}).items()),
             legs=legs,
             models=[*service.settings.llm.choices, "none"],
-            cases=acting.may("server"),
+            cases=acting.admin.may("server"),
             calls=len(rows),
             data=Markup(data),
             style=Markup(static("trace.css")),

@@ -59,12 +59,12 @@ def add_workbench(app: FastAPI, service: ChatService) -> None:
 def _page(service: ChatService, tab: Tab) -> Callable[[Request], Awaitable[HTMLResponse]]:
     async def shown(request: Request) -> HTMLResponse:
         acting = service.as_principal(request.scope["state"]["principal"])
-        acting.demand(tab.needs)
+        acting.admin.demand(tab.needs)
         return page(
             f"workbench_{tab.name}.html",
             {"img-src": "'self' data:", "connect-src": "'self'"},
             tab=tab,
-            tabs=[tab for tab in TABS if acting.may(tab.needs)],
+            tabs=[tab for tab in TABS if acting.admin.may(tab.needs)],
             style=Markup(static("page.css") + static("workbench.css")),
             plugins=Markup(workbench_files(tab.name, ".html")),
             script=Markup(
@@ -88,8 +88,8 @@ def add_reports(app: FastAPI, service: ChatService) -> None:
     @router.get("/workbench/reports/{group}/{name}")
     async def report(group: RunGroup, name: str, request: Request, before: str = "") -> HTMLResponse:
         acting = service.as_principal(request.scope["state"]["principal"])
-        folder = await acting.run_folder(group, name)
-        compared = await acting.run_folder(group, before) if before else None
+        folder = await acting.admin.run_folder(group, name)
+        compared = await acting.admin.run_folder(group, before) if before else None
         page = await asyncio.to_thread(_report, folder, compared)
         return HTMLResponse(page, headers={"Content-Security-Policy": _POLICY, "Cache-Control": "no-store"})
 

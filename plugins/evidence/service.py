@@ -28,10 +28,17 @@ from plugins.evidence.explain import Citance, WhyFound, WhyPlan, WhyRanker, WhyS
 from plugins.evidence.source import SourceQuote, Within, lead, paragraph, quote_of, sentences_of
 from plugins.evidence.views import StandaloneQuestion, StandaloneView, WhyPlace, WhySentenceView, WhyView
 from server.chat.authorization import ServiceBase, requires
-from server.chat.collections import checked_name
-from server.chat.error_mapping import MAX_ID_CHARS, InvalidRequest, NotFound, Unavailable, clean, run_blocking
+from server.chat.error_mapping import (
+    MAX_ID_CHARS,
+    InvalidRequest,
+    NotFound,
+    Unavailable,
+    checked_name,
+    clean,
+    run_blocking,
+)
 from server.chat.loaded_models import salted
-from server.chat.turns import CHARS_PER_TOKEN
+from server.chat.running_turn import CHARS_PER_TOKEN
 from server.store import standalone
 from server.store.records import View
 from text.sentences import sentence_spans

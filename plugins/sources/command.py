@@ -126,7 +126,7 @@ def _run(state: State, begin: Callable[[SourceService], Awaitable[Job | SourceSu
         if not isinstance(job, Job):
             if job.source.kind == "push":
                 return None
-            job = (await service.jobs(job.source.collection))[0]
+            job = (await service.admin.jobs(job.source.collection))[0]
         return await watch(service, state, job)
 
     job = _with_sources(state, work)

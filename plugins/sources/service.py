@@ -20,9 +20,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from plugins.sources.fetcher import Guard
 from plugins.sources.mirror import Kept, SourceMirror, SyncReport, mirrors
 from plugins.sources.source import Connector, Item, Source, SourceError, SourcesSettings
-from server.access import Ownership, Principal
+from server.access import Ownership
 from server.chat.authorization import requires
-from server.chat.documents import DocumentMixin, making_a_job
+from server.chat.collections import CollectionService, making_a_job
 from server.chat.error_mapping import ChatError, Conflict, InvalidRequest, NotFound, TooLarge, clean
 from server.jobs import JobProgress
 from server.store import uploads
@@ -32,7 +32,6 @@ from text.names import is_name
 
 if TYPE_CHECKING:
     from server.chat import ChatService
-    from server.chat.core import ServiceCore
 
 log = logging.getLogger(__name__)
 
@@ -65,12 +64,8 @@ class PushedDocument(BaseModel):
     format: Literal["markdown", "html", "text"] = "markdown"
 
 
-class SourceService(DocumentMixin):
+class SourceService(CollectionService):
     """Sources of the collections that `principal` reaches."""
-
-    def __init__(self, core: ServiceCore, principal: Principal) -> None:
-        self.core = core
-        self.principal = principal
 
     @requires("documents")
     async def sources(self) -> list[SourceSummary]:

@@ -40,7 +40,7 @@ async def ask(body: WidgetTurn, service: Service) -> Response:
             "The widget takes a key of the role reader alone: whoever sees the site can read it. Make one with "
             "`anaphora keys create NAME --role reader`."
         )
-    turn = await service.begin(
+    turn = await service.turns.begin(
         TurnRequest(
             question=body.question,
             collection=body.collection,

@@ -20,12 +20,12 @@ from server.chat.error_mapping import Unavailable as Unavailable
 from server.chat.pictures import LEAST_WIDTH as LEAST_WIDTH
 from server.chat.pictures import MOST_WIDTH as MOST_WIDTH
 from server.chat.reviews import NewReview as NewReview
-from server.chat.reviews import ReplayedTurn as ReplayedTurn
 from server.chat.reviews import ReviewDetail as ReviewDetail
 from server.chat.reviews import ReviewPage as ReviewPage
+from server.chat.running_turn import RunningTurn as RunningTurn
 from server.chat.service import ChatService as ChatService
 from server.chat.service import open_service as open_service
-from server.chat.turns import RunningTurn as RunningTurn
+from server.chat.turns import ReplayedTurn as ReplayedTurn
 from server.chat.types import CollectionSummary as CollectionSummary
 from server.chat.types import DocumentSummary as DocumentSummary
 from server.chat.types import DocumentText as DocumentText

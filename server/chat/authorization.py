@@ -13,11 +13,11 @@ from sqlalchemy import Connection
 
 from server.access import Action, Ownership, Principal, policy
 from server.audit_log import Circumstances, entry, note
-from server.chat.collections import checked_name
 from server.chat.error_mapping import (
     MAX_QUERY_CHARS,
     Forbidden,
     NotFound,
+    checked_name,
     clean,
     found_or_missing,
     no_collection,
@@ -36,12 +36,16 @@ S = TypeVar("S", bound="ServiceBase")
 P = ParamSpec("P")
 R = TypeVar("R")
 
+MAX_LISTED = 200
+"""Rows of one list."""
+
 
 class ServiceBase:
-    """Base of the parts of the service: act for `principal`; `core` is for the parts alone."""
+    """Base of the services: act for `principal`; `core` is for the services alone."""
 
-    core: ServiceCore
-    principal: Principal
+    def __init__(self, core: ServiceCore, principal: Principal) -> None:
+        self.core = core
+        self.principal = principal
 
     def may(self, action: Action) -> bool:
         """Whether the role allows this, so that nobody is shown what would be refused."""
@@ -103,6 +107,16 @@ class ServiceBase:
         raise NotFound(
             "No collection is granted to you yet; ask an operator of this server.", code="collection_not_found"
         )
+
+    def demand_choice(self, model: str) -> str:
+        """Return `model`, which is empty or one of `llm.choices`. Raises NotFound for any other."""
+        choices = self.core.settings.llm.choices
+        if model and model not in choices:
+            there = f"There are: {', '.join(choices)}." if choices else "The operator offers none."
+            raise NotFound(
+                f"There is no model {model[:80]!r} to choose. {there}", code="model_not_found", param="model"
+            )
+        return model
 
     async def _opened(self, collection: str) -> Collection:
         """A collection to be read. Raises NotFound, InvalidRequest."""

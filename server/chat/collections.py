@@ -1,173 +1,595 @@
-"""Open collections: opened on first use, kept open, moved to a newer version when one appears.
-
-Everything here blocks and may be called from any thread.
-"""
+"""`CollectionService`: index, read, show, grant and delete collections and their documents."""
 
 from __future__ import annotations
 
-import logging
-import threading
-import time
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
+import asyncio
+import functools
+import os
+import re
+import shutil
+import unicodedata
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import TYPE_CHECKING, BinaryIO, Concatenate, NamedTuple, ParamSpec, TypeVar
 
-from index.errors import CollectionCorrupt, CollectionNotFound, IndexingError
-from server.chat.error_mapping import InvalidRequest
-from server.chat.loaded_models import Models
-from server.chat.types import CollectionSummary
-from server.settings import Settings
-from text.names import NAME_RULE, is_name
+from sqlalchemy import Connection
+
+from index.loaders.sandbox import PagePicture
+from index.passages import boxes_of
+from server.access import DEFAULT_GROUP, Ownership, policy
+from server.chat.authorization import ServiceBase, requires
+from server.chat.document_texts import cited_documents, linked_documents, linked_spans, markers, references
+from server.chat.error_mapping import (
+    MAX_ID_CHARS,
+    ChatError,
+    Conflict,
+    Forbidden,
+    InvalidRequest,
+    LimitReached,
+    NotFound,
+    TooLarge,
+    Unavailable,
+    checked_group,
+    checked_name,
+    clean,
+    foreign_group,
+    no_collection,
+    run_blocking,
+    store_errors,
+)
+from server.chat.pictures import LEAST_WIDTH, MOST_WIDTH, DocumentImage, draw, read_image, shown_in
+from server.chat.types import (
+    CollectionSummary,
+    DocumentSummary,
+    DocumentText,
+    LinkView,
+    MarkerView,
+    PassagePage,
+    ReferenceView,
+)
+from server.jobs import JobProgress
+from server.plugins import parts
+from server.store import grants, jobs, standalone, uploads
+from server.store.records import FileResult, Job, JobKind
+from server.turn.events import PageBox
+from text.files import replacing
 
 if TYPE_CHECKING:
-    from index.collection import Collection
-
-log = logging.getLogger(__name__)
-
-REFRESH_SECONDS = 1.0
-"""How often, at most, a collection is asked whether another process has written a newer version."""
-CHECK_SECONDS = 3600.0
-"""How often the files of a collection that is in use are read and compared with their checksums."""
-CHECK_BYTES = 32 << 20
-"""How much of them is read a second, so that turns have the disk and the cache of files for themselves."""
-TRY_AGAIN_SECONDS = 10.0
-"""How long a collection without a sound version is not read again, since that reads all of it."""
+    from index.records import DocumentInfo
 
 
-def checked_name(name: str) -> str:
-    """`name` if a collection may be called so. Raises InvalidRequest."""
-    if not is_name(name):
+FOLDER = "uploads"
+"""What every uploaded document's id begins with."""
+
+_CHUNK = 1 << 20
+_MIB = 1 << 20
+_NAME_BYTES = 180
+_RESERVED = re.compile(r"(?i)(con|prn|aux|nul|com\d|lpt\d)(\..*)?")
+
+
+def safe_name(name: str, suffixes: frozenset[str] | set[str]) -> str:
+    """A file name without folders, controls and surprises, its suffix kept. Raises InvalidRequest."""
+    last = PurePosixPath(PureWindowsPath(unicodedata.normalize("NFC", name)).name).name
+    kept_characters = "".join(
+        char if unicodedata.category(char)[0] not in "CZ" and char not in '<>:"|?*\\/' else " " for char in last
+    )
+    cleaned = " ".join(kept_characters.split()).strip(". ")
+    stem, suffix = os.path.splitext(cleaned)
+    if suffix.lower() not in suffixes or not stem.strip(". "):
+        listed = ", ".join(sorted(suffixes))
         raise InvalidRequest(
-            f"This cannot be a collection's name: use {NAME_RULE}.",
-            code="invalid_collection_name",
-            param="collection",
+            f"A file of this kind cannot be indexed. Known are {listed}.", code="unknown_file_type", param="file"
         )
-    return name
+    if _RESERVED.fullmatch(cleaned):
+        stem = f"_{stem}"
+    room = _NAME_BYTES - len(suffix.encode())
+    return stem.encode()[:room].decode(errors="ignore").rstrip() + suffix.lower()
 
 
-class Collections:
-    """The collections of one home folder."""
+class Room(NamedTuple):
+    """Bytes that somebody has stored, and may store."""
 
-    def __init__(self, settings: Settings, models: Models) -> None:
-        self._settings = settings
-        self._models = models
-        self._lock = threading.Lock()
-        self._locks: dict[str, threading.Lock] = {}
-        self._open: dict[str, Collection] = {}
-        self._checked: dict[str, float] = {}
-        self._compared: dict[str, float] = {}
-        self._comparing: dict[str, threading.Thread] = {}
-        self._failed: dict[str, tuple[IndexingError, float]] = {}
-        self.root = settings.home / "collections"
+    used: int
+    allowed: int
 
-    def get(self, name: str) -> Collection:
-        """The newest version of a collection, open. Raises CollectionNotFound or another IndexingError."""
-        with self._lock:
-            lock = self._locks.setdefault(name, threading.Lock())
-        with lock:
-            collection = self._open.get(name)
-            if collection is None:
-                collection = self._open[name] = self._opened(name)
-            elif time.monotonic() - self._checked[name] > REFRESH_SECONDS:
-                collection.refresh()
-            now = self._checked[name] = time.monotonic()
-            before = self._comparing.get(name)
-            if now - self._compared.setdefault(name, now) > CHECK_SECONDS and not (before and before.is_alive()):
-                self._compared[name] = now
-                thread = threading.Thread(target=_compare, args=(collection,), name=f"check-{name}", daemon=True)
-                self._comparing[name] = thread
-                thread.start()
-            return collection
-
-    def _opened(self, name: str) -> Collection:
-        from index.collection import Collection
-
-        error, until = self._failed.get(name, (None, 0.0))
-        if isinstance(error, CollectionCorrupt) and time.monotonic() < until:
-            raise CollectionCorrupt(str(error))
-        try:
-            collection = Collection.open(self.root, name, self._models.encoder(), store=self._settings.index.vectors)
-        except CollectionNotFound:
-            self._failed.pop(name, None)
-            raise
-        except IndexingError as error:
-            self._failed[name] = error, time.monotonic() + TRY_AGAIN_SECONDS
-            raise
-        self._failed.pop(name, None)
-        return collection
-
-    def changed(self, name: str) -> None:
-        """Look for a newer version at the next use, however soon that is."""
-        self._checked[name] = float("-inf")
-        self._failed.pop(name, None)
-
-    def is_open(self, name: str) -> bool:
-        """Whether a collection is open already; never blocks."""
-        return name in self._open
-
-    def problem(self, name: str) -> str:
-        """Why an older version of a collection serves, or it could not be opened; empty otherwise. Never blocks."""
-        collection = self._open.get(name)
-        if collection is not None:
-            return collection.problem
-        return str(self._failed[name][0]) if name in self._failed else ""
-
-    def outdated(self, name: str) -> str:
-        """List the settings that ask for indexing a collection again; it answers as before until then."""
-        wanted = self._settings.index.language
-        if name not in self._open or (language := self._open[name].language) == wanted:
-            return ""
-        return (
-            f"The words of collection {name!r} were stemmed by `index.language` {language!r}, and the settings say "
-            f"{wanted!r}: index it again."
-        )
-
-    def exists(self, name: str) -> bool:
-        """Whether there is a collection of that name, without opening it."""
-        return any(info.name == name for info in self.listing())
-
-    def listing(self) -> list[CollectionSummary]:
-        """Every collection, by name."""
-        from index.collection import list_collections
-
-        return [
-            CollectionSummary(
-                **asdict(replace(info, problem=self.problem(info.name) or info.problem)),
-                answers=self._answers(info.name, bool(info.version)),
+    def demand(self, size: int, param: str) -> None:
+        """Raise TooLarge where so many bytes more are not allowed."""
+        if size > self.allowed - self.used:
+            raise TooLarge(
+                f"Your files have {self.used / _MIB:.1f} MiB, and with this one more than the {self.allowed >> 20} MiB "
+                "that are allowed (limits.stored_mb). Remove some that are not needed.",
+                code="storage_limit",
+                param=param,
             )
-            for info in sorted(list_collections(self.root), key=lambda info: info.name)
-        ]
-
-    def _answers(self, name: str, readable: bool) -> bool:
-        collection = self._open.get(name)
-        return collection.sound if collection is not None else readable and name not in self._failed
-
-    def delete(self, name: str) -> None:
-        """Close a collection and remove whatever lies there of it. Raises CollectionNotFound where that is nothing."""
-        from index.collection import delete_collection
-
-        with self._lock:
-            lock = self._locks.setdefault(name, threading.Lock())
-        with lock:
-            collection = self._open.pop(name, None)
-            self._checked.pop(name, None)
-            self._compared.pop(name, None)
-            self._failed.pop(name, None)
-            if collection is not None:
-                collection.close()
-            delete_collection(self.root, name)
-
-    def close(self) -> None:
-        """Close every collection."""
-        with self._lock:
-            for collection in self._open.values():
-                collection.close()
-            self._open.clear()
 
 
-def _compare(collection: Collection) -> None:
-    from index.version import Pace
+class Uploads:
+    """The uploads of one home folder."""
 
-    try:
-        collection.check(Pace(CHECK_BYTES))
-    except IndexingError as error:
-        log.warning("%s", error)
+    def __init__(self, home: Path, max_bytes: int) -> None:
+        self._root = home / "uploads"
+        self._max_bytes = max_bytes
+
+    def root(self, collection: str) -> Path:
+        """The folder to index for a collection's uploads; it may not exist."""
+        return self._root / collection
+
+    def holds(self, collection: str, path: Path) -> bool:
+        """Whether a file is an upload of this collection."""
+        return path.resolve().is_relative_to((self._root / collection).resolve())
+
+    def keep(self, collection: str, name: str, content: BinaryIO, room: Room | None = None) -> Path:
+        """Store an upload in place of one of the same name; nothing is seen of it before it is whole.
+
+        `room` is what whoever brings it has stored and may store. Raises TooLarge, InvalidRequest for an empty file, or
+        Unavailable when it cannot be written.
+        """
+        folder = self._root / collection / FOLDER
+        try:
+            with replacing(folder / name) as draft, draft.open("wb") as target:
+                if self._copy(content, target, room) == 0:
+                    raise InvalidRequest(f"The file {name} is empty.", code="empty_file", param="file")
+        except OSError as error:
+            raise Unavailable(
+                f"The file {name} could not be stored ({error.strerror or error}). Free some space on the server's "
+                "disk and upload it again.",
+                code="disk_full",
+            ) from error
+        return (folder / name).resolve()
+
+    def _copy(self, content: BinaryIO, target: BinaryIO, room: Room | None) -> int:
+        size = 0
+        while chunk := content.read(_CHUNK):
+            size += len(chunk)
+            self._check(size, room)
+            target.write(chunk)
+        return size
+
+    def _check(self, size: int, room: Room | None) -> None:
+        if room is not None:
+            room.demand(size, "file")
+        if size > self._max_bytes:
+            raise TooLarge(f"A file may have {self._max_bytes >> 20} MiB at most.", param="file")
+
+    def remove_all(self, collection: str) -> None:
+        """Delete every upload of a collection."""
+        try:
+            shutil.rmtree(self._root / collection)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise ChatError(f"The uploads of {collection} could not be deleted: {error}.") from error
+
+
+JOB_SECONDS = 5
+"""When to try again where jobs are in the way: nobody knows how long one takes."""
+_UNUSABLE = "It cannot be used now; an operator sees why."
+
+
+M = TypeVar("M", bound="CollectionService")
+P = ParamSpec("P")
+
+
+def making_a_job(method: Callable[Concatenate[M, P], Awaitable[Job]]) -> Callable[Concatenate[M, P], Awaitable[Job]]:
+    """Refuses one job too many; those of one principal are made one after the other, so that none slips through."""
+
+    @functools.wraps(method)
+    async def made(self: M, /, *args: P.args, **kwargs: P.kwargs) -> Job:
+        async with self.core.limits.one_at_a_time(self.principal):
+            await self._demand_job()
+            return await method(self, *args, **kwargs)
+
+    return made
+
+
+class CollectionService(ServiceBase):
+    """Collections, their documents and grants, and the jobs that change them."""
+
+    @requires("read")
+    async def listing(self) -> list[CollectionSummary]:
+        """Every collection that is seen, by name."""
+        collections = await self.listed()
+        if not self.may("documents"):
+            return [info.model_copy(update={"problem": _UNUSABLE if info.problem else ""}) for info in collections]
+        return [info.model_copy(update={"busy": await self._busy(info.name)}) for info in collections]
+
+    async def _busy(self, collection: str) -> str | None:
+        """The job that works on a collection or will next."""
+        with store_errors():
+            return await asyncio.to_thread(self.core.runner.busy, collection)
+
+    @requires("documents")
+    @making_a_job
+    async def upload(self, collection: str, filename: str, content: BinaryIO) -> Job:
+        """Keep a file and index it in the background; the collection is made if it is new.
+
+        A file of the same name is replaced. Raises InvalidRequest, TooLarge or Unavailable.
+        """
+        from index.loaders import suffixes
+
+        name = checked_name(collection)
+        file = safe_name(filename[:MAX_ID_CHARS], set(suffixes()))
+        ownership = await self._made(name, "")
+        room = await self._room(name, file)
+        stored = await asyncio.to_thread(self.core.uploads.keep, name, file, content, room)
+        size = (await asyncio.to_thread(stored.stat)).st_size
+        await self._write(uploads.remember, name, file, size, ownership)
+
+        def work(progress: JobProgress) -> Iterable[FileResult]:
+            # By its folder, not by itself, so that its id does not depend on what it came with.
+            return self._index(progress, name, [self.core.uploads.root(name)], prune=False, only=stored)
+
+        await self.account("document.upload", f"{FOLDER}/{file}", collection=name, group=ownership.group)
+        return await self._submit("upload", name, work, ownership)
+
+    @requires("documents")
+    @making_a_job
+    async def delete_document(self, collection: str, document_id: str) -> Job:
+        """Remove an upload from its collection and from the disk. Raises NotFound, Conflict."""
+        name, key = checked_name(collection), clean(document_id, MAX_ID_CHARS, "document_id")
+        ownership = await self.existing(name)
+        documents = await run_blocking(lambda: self.core.opened.get(name).documents())
+        path = next((Path(info.path) for info in documents if info.id == key), None)
+        if path is None:
+            raise NotFound(
+                f"There is no document {key[:200]!r} in {name}.", code="document_not_found", param="document_id"
+            )
+        if not self.core.uploads.holds(name, path):
+            raise Conflict(
+                "This document comes from an indexed folder and would come back. Delete its file there and re-index.",
+                code="not_an_upload",
+                param="document_id",
+            )
+
+        def work(progress: JobProgress) -> Iterable[FileResult]:
+            progress.report("delete", 0, 1)
+            # A file may hold many documents, and goes with all of them.
+            gone = self._delete(name, lambda info: Path(info.path) == path)
+            progress.report("delete", 1, 1)
+            return gone
+
+        await self.account("document.delete", key, collection=name, group=ownership.group)
+        # At once, so that neither the end of this process nor a new file of that name stands between.
+        try:
+            await asyncio.to_thread(path.unlink, missing_ok=True)
+        except OSError as error:
+            raise Unavailable(f"{path.name} could not be deleted: {error.strerror or error}.") from error
+        await self._write(uploads.forget, name, path.name)
+        return await self._submit("delete", name, work, ownership)
+
+    @requires("server")
+    async def resume_uploads(self) -> None:
+        """Bring the collections up to date whose uploading or deleting the end of a server has cut short."""
+
+        def work(name: str, progress: JobProgress) -> Iterable[FileResult]:
+            return self._index_root(progress, name, self.core.uploads.root(name))
+
+        # Whoever asks beside finds them resumed.
+        async with self.core.resuming:
+            for name in await self._read(jobs.cut_short):
+                await self._submit("upload", name, partial(work, name), await self.reached(name))
+
+    @requires("server")
+    @making_a_job
+    async def index_paths(
+        self, collection: str, paths: Sequence[Path], *, replace: bool = False, group: str = ""
+    ) -> Job:
+        """Index files and folders of this machine, and remember them for `reindex`.
+
+        They join what the collection was made from, or with `replace` take its place: then documents from
+        elsewhere are removed. Uploads stay. `group` is whom a new collection is granted to.
+        """
+        name = checked_name(collection)
+        absolute = [path.expanduser().absolute() for path in paths]
+        for path in absolute:
+            if not await asyncio.to_thread(path.exists):
+                raise InvalidRequest(f"There is no file or folder {path}.", code="path_not_found", param="paths")
+        ownership = await self._made(name, group)
+
+        def work(progress: JobProgress) -> Iterable[FileResult]:
+            def remember(connection: Connection) -> list[Path]:
+                if replace:
+                    jobs.forget_sources(connection, name)
+                jobs.remember_sources(connection, name, absolute)
+                return jobs.sources(connection, name)
+
+            sources = self.core.database.write_blocking(remember)
+            report = self._index(progress, name, self._with_uploads(name, sources), prune=True)
+            return [*report, *self._remove_others(name, sources)] if replace else report
+
+        await self.account("collection.index", name, collection=name, group=ownership.group)
+        return await self._submit("index", name, work, ownership)
+
+    @requires("documents")
+    @making_a_job
+    async def reindex(self, collection: str) -> Job:
+        """Index the collection's remembered paths and uploads again; what did not change is kept.
+
+        Raises NotFound for an unknown collection, Conflict where no path is remembered.
+        """
+        name = checked_name(collection)
+        ownership = await self.reached(name)
+        sources = await self._read(jobs.sources, name)
+        paths = await asyncio.to_thread(self._with_uploads, name, sources)
+        if not paths:
+            if not await run_blocking(lambda: self.core.opened.exists(name)):
+                raise no_collection(name)
+            raise Conflict(
+                f"Where {name} came from is not known. Index it once with `anaphora index PATH --collection {name}`.",
+                code="no_sources",
+            )
+        await self.account("collection.reindex", name, collection=name, group=ownership.group)
+        return await self._submit(
+            "reindex", name, lambda progress: self._index(progress, name, paths, prune=True), ownership
+        )
+
+    @requires("documents")
+    async def delete(self, collection: str) -> None:
+        """Delete the collection with its uploads and sources; the folders it was made from are left alone.
+
+        Whom it is granted to stays: conversations about it are shown to nobody else if there is another of its name.
+        Raises NotFound, Forbidden where other groups use it too, or Conflict while a job works on it.
+        """
+        name = checked_name(collection)
+        ownership = await self.reached(name)
+        granted = await self._read(grants.of, name)
+        if others := [group for group in granted if not self.principal.in_group(group)]:
+            words = f"{name} is used by {len(others)} other groups too; take your own grant back instead."
+            raise self.refusal("documents", name, Forbidden(words))
+        if busy := await self._busy(name):
+            raise Conflict(f"The job {busy} is working on {name}. Cancel it or wait for it.", code="collection_busy")
+        await self.account("collection.delete", name, collection=name, group=ownership.group)
+        try:
+            await run_blocking(lambda: self.core.opened.delete(name))
+        except NotFound:
+            # Cut short by the end of a server, deleting it is asked for again.
+            if not await asyncio.to_thread(self.core.uploads.root(name).is_dir):
+                raise
+        for delete_documents in parts("delete_documents"):
+            await run_blocking(partial(delete_documents, self.core.settings.home, name))
+        await asyncio.to_thread(self.core.uploads.remove_all, name)
+        await self._write(jobs.forget_sources, name)
+        await self._write(uploads.forget, name)
+        await self._write(standalone.forget_collection, name)
+
+    async def _room(self, name: str, file: str) -> Room | None:
+        """Return the stored and the allowed bytes of the principal, without the file to be replaced; None without a
+        limit."""
+        allowed = self.core.limits.quota(self.principal, "stored_mb") << 20
+        if not allowed:
+            return None
+        owner = self.principal.id
+        return Room(await self._read(uploads.total, owner, (name, file)), allowed)
+
+    async def _demand_job(self) -> None:
+        """Raise LimitReached where whoever acts has as many unfinished jobs as one may have."""
+        if at_most := self.core.limits.quota(self.principal, "jobs"):
+            count = await self._read(jobs.unfinished, self.principal.id)
+            if count >= at_most:
+                raise LimitReached(
+                    f"{count} jobs of yours are not finished, and {at_most} are allowed (limits.jobs).",
+                    retry_after=JOB_SECONDS,
+                )
+
+    async def _submit(
+        self, kind: JobKind, name: str, work: Callable[[JobProgress], Iterable[FileResult]], ownership: Ownership
+    ) -> Job:
+        with store_errors():
+            return await asyncio.to_thread(self.core.runner.submit, kind, name, work, ownership)
+
+    async def _made(self, name: str, group: str) -> Ownership:
+        """Return the owner of a new row about a collection, which may not exist yet.
+
+        A new one is granted to `group`, or to the first group of whoever makes it; one that is there to `group` too.
+        Raises NotFound for one of others, Forbidden for a group of others.
+        """
+        if group and not self.principal.in_group(checked_group(group)):
+            raise self.refusal("grants", name, foreign_group(group))
+        granted = await self._read(grants.of, name)
+        there = await run_blocking(lambda: self.core.opened.exists(name))
+        if granted or there:
+            reached = policy.group_of(self.principal, granted)
+            if reached is None:
+                raise no_collection(name)
+            if not group or group in granted:
+                return Ownership(self.principal.id, group or reached)
+        else:
+            group = group or policy.own_group(self.principal)
+        if granted or group != DEFAULT_GROUP:
+            await self._write(grants.add, name, group)
+        return Ownership(self.principal.id, group)
+
+    def _index_root(self, progress: JobProgress, name: str, root: Path) -> list[FileResult]:
+        """Index a folder of ours as it is now, which may have become empty."""
+        gone, real = list[FileResult](), root.resolve()
+        if self.core.opened.exists(name):
+            gone = self._delete(
+                name, lambda info: Path(info.path).is_relative_to(real) and not Path(info.path).exists()
+            )
+        left = any(path.is_file() and not path.name.startswith(".") for path in root.rglob("*"))
+        return [*gone, *(self._index(progress, name, [root], prune=False) if left else [])]
+
+    def _with_uploads(self, name: str, sources: Sequence[Path]) -> list[Path]:
+        return [*sources, *(root for root in self._own_roots(name) if root.is_dir())]
+
+    def _own_roots(self, name: str) -> list[Path]:
+        """The folders of ours that hold documents of a collection."""
+        folders = (folder for find in parts("document_folders") for folder in find(self.core.settings.home, name))
+        return [self.core.uploads.root(name), *folders]
+
+    def _remove_others(self, name: str, sources: Sequence[Path]) -> list[FileResult]:
+        """Remove documents that are neither ours nor lie under one of the sources."""
+        roots = [source.resolve() for source in (*sources, *self._own_roots(name))]
+        return self._delete(
+            name, lambda info: not any(Path(info.path).resolve().is_relative_to(root) for root in roots)
+        )
+
+    def _delete(self, name: str, unwanted: Callable[[DocumentInfo], bool]) -> list[FileResult]:
+        from index.indexer import delete_documents
+
+        gone = [info.id for info in self.core.opened.get(name).documents() if unwanted(info)]
+        if gone:
+            store = self.core.settings.index.vectors
+            delete_documents(self.core.opened.root, name, gone, self.core.models.encoder(), store=store)
+            self.core.opened.changed(name)
+        return [FileResult(document_id=document_id, status="deleted") for document_id in gone]
+
+    def _index(
+        self, progress: JobProgress, name: str, paths: Sequence[Path], *, prune: bool, only: Path | None = None
+    ) -> list[FileResult]:
+        from index.indexer import index_paths
+        from index.loaders.parser_worker import Limits
+
+        index = self.core.settings.index
+        report = index_paths(
+            self.core.opened.root,
+            name,
+            paths,
+            self.core.models.encoder(),
+            include=index.include,
+            exclude=index.exclude,
+            passage_tokens=index.passage_tokens,
+            max_file_mb=index.max_file_mb,
+            prune=prune,
+            retry=[only] if only else [],
+            limits=Limits(index.parse_seconds, index.parse_memory_mb, **index.pdf.model_dump()),
+            store=index.vectors,
+            language=index.language,
+            progress=lambda step: progress.report(step.stage, step.done, step.total),
+            cancelled=progress.cancelled,
+        )
+        self.core.opened.changed(name)
+        if report.version:
+            # Open it now, so that the next question need not wait for that.
+            self.core.opened.get(name)
+        return [FileResult.model_validate(file) for file in report.files if only in (None, Path(file.path))]
+
+    @requires("read")
+    async def documents(self, collection: str) -> list[DocumentSummary]:
+        """The documents of a collection, by id. Raises NotFound."""
+        opened = await self._opened(collection)
+
+        def read() -> list[DocumentSummary]:
+            return [
+                DocumentSummary(**asdict(info), removable=self.core.uploads.holds(collection, Path(info.path)))
+                for info in sorted(opened.documents(), key=lambda info: info.id)
+            ]
+
+        return await run_blocking(read)
+
+    @requires("read")
+    async def document(self, collection: str, document_id: str) -> DocumentText:
+        """A document's text as it was indexed. Raises NotFound."""
+        opened, key = await self._opened(collection), clean(document_id, MAX_ID_CHARS, "document_id")
+
+        def read() -> DocumentText:
+            document, infos = opened.document(key), opened.documents()
+            entries = references(document)
+            cited = cited_documents(key, entries, infos) if entries else []
+            return DocumentText(
+                id=document.id,
+                title=document.title,
+                source=str(document.metadata.get("source", document.id)),
+                text=document.text,
+                sections=document.sections,
+                references=tuple(
+                    ReferenceView(text=text, document_id=document)
+                    for text, document in zip(entries, cited, strict=True)
+                ),
+                markers=tuple(MarkerView(start=a, end=b, reference=n) for a, b, n in markers(document.text, entries)),
+                links=linked_documents(document, infos),
+                linked=tuple(
+                    LinkView(start=a, end=b, document_id=to, anchor=anchor)
+                    for a, b, to, anchor in linked_spans(document, infos)
+                ),
+            )
+
+        return await run_blocking(read)
+
+    @requires("read")
+    async def passages(self, collection: str, document_id: str, *, offset: int = 0, limit: int = 50) -> PassagePage:
+        """Passages of a document in their order, from number `offset` on. Raises NotFound."""
+        opened, key = await self._opened(collection), clean(document_id, MAX_ID_CHARS, "document_id")
+        passages = await run_blocking(lambda: opened.passages(key))
+        return PassagePage(data=passages[offset : offset + limit], offset=offset, total=len(passages))
+
+    @requires("read")
+    async def page_picture(self, collection: str, document_id: str, page: int, width: int) -> PagePicture:
+        """A page of a PDF, so many pixels wide. Raises NotFound, InvalidRequest, Conflict or Unavailable.
+
+        The document is looked up by its id among those of the collection: what is asked for never names a file.
+        """
+        key = clean(document_id, MAX_ID_CHARS, "document_id")
+        if not LEAST_WIDTH <= width <= MOST_WIDTH:
+            raise InvalidRequest(f"A picture is {LEAST_WIDTH} to {MOST_WIDTH} pixels wide.", param="width")
+        opened = await self._opened(collection)
+        file = await run_blocking(lambda: opened.source(key))
+        path, digest = Path(file.path), file.fingerprint.split(" ")[0]
+        if path.suffix.lower() != ".pdf":
+            raise NotFound(f"{key[:200]!r} has no pages to show.", code="page_not_found", param="document_id")
+        place = (digest, page, width)
+        picture = self.core.pictures.get(place)
+        if picture is None:
+            picture = await asyncio.to_thread(draw, path, digest, page, width, self.core.settings.index)
+            self.core.pictures.put(place, picture)
+        return picture
+
+    @requires("read")
+    async def document_image(self, collection: str, document_id: str, name: str) -> DocumentImage:
+        """An image that a document shows, by the name it has there. Raises NotFound.
+
+        It must lie below the folder that was indexed; nothing that the document does not show can be had by its name.
+        """
+        opened, key = await self._opened(collection), clean(document_id, MAX_ID_CHARS, "document_id")
+        document, file = await run_blocking(lambda: (opened.document(key), opened.source(key)))
+        image = (
+            await asyncio.to_thread(read_image, Path(file.path), key, name) if name in shown_in(document.text) else None
+        )
+        if image is None:
+            raise NotFound(f"{key[:200]!r} shows no image {name[:200]!r}.", code="image_not_found", param="name")
+        return image
+
+    @requires("read")
+    async def places(self, collection: str, document_id: str, start: int, end: int) -> list[PageBox]:
+        """Where characters of a document's text stand on its pages; nothing for one without places."""
+        opened, key = await self._opened(collection), clean(document_id, MAX_ID_CHARS, "document_id")
+        document = await run_blocking(lambda: opened.document(key))
+        boxes = [box for section in document.sections for box in boxes_of(section.placed, start, end)]
+        return [PageBox.model_validate(box) for box in boxes]
+
+    @requires("grants")
+    async def grants(self, collection: str) -> list[str]:
+        """The groups that may use a collection, as far as whoever asks is in them. Raises NotFound."""
+        name = checked_name(collection)
+        await self.reached(name)
+        granted = await self._read(grants.of, name)
+        return [group for group in granted or [DEFAULT_GROUP] if self.principal.in_group(group)]
+
+    @requires("grants")
+    async def grant(self, collection: str, group: str) -> list[str]:
+        """Let a group use a collection, and give those that may. One that was granted to nobody so far belonged to
+        the group `default`, which then needs a grant too. Raises NotFound, or Forbidden for a group of others."""
+        name = checked_name(collection)
+        if not self.principal.in_group(checked_group(group)):
+            raise self.refusal("grants", name, foreign_group(group))
+        await self.reached(name)
+        await self.account("grant.add", group, collection=name, group=group)
+        await self._write(grants.add, name, group)
+        return await self.grants(name)
+
+    @requires("grants")
+    async def revoke_grant(self, collection: str, group: str) -> None:
+        """Take a collection from a group. Raises NotFound, or Conflict for its last one."""
+        name = checked_name(collection)
+        if group not in await self.grants(name):
+            raise NotFound(f"{name} is not granted to {group[:80]!r}.", code="grant_not_found")
+        gone = await self._write(grants.remove, name, group)
+        await self.account("grant.remove", group, collection=name, group=group, outcome="done" if gone else "refused")
+        if not gone:
+            raise Conflict(
+                f"{group} is the last group {name} is granted to, and without any it would belong to `default`. Grant "
+                "it to another group first, or delete the collection.",
+                code="last_grant",
+            )

@@ -10,10 +10,10 @@ import logging
 
 from index.errors import IndexingError
 from server.chat.admission import Admission, Patience
-from server.chat.collections import Collections
-from server.chat.documents import Uploads
+from server.chat.collections import Uploads
 from server.chat.limits import PrincipalLimits
 from server.chat.loaded_models import ChosenModels, ServiceModels
+from server.chat.opened import Collections
 from server.chat.pictures import PictureCache
 from server.chat.probes import AnswerWatch, Probe, database_problem, disk_problem, search_problem
 from server.chat.types import Suggestion

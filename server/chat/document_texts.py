@@ -1,33 +1,17 @@
-"""The part of the service that shows documents as they were indexed: their list, text and passages."""
+"""References, citation marks and links in the text of a document."""
 
 from __future__ import annotations
 
 import json
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import regex
 
 from index.documents import LABELLED, LINKS, REFERENCES, Document
 from index.records import DocumentInfo
-from server.chat.authorization import ServiceBase, requires
-from server.chat.error_mapping import MAX_ID_CHARS, clean, run_blocking
-from server.chat.types import (
-    DocumentSummary,
-    DocumentText,
-    LinkView,
-    MarkerView,
-    PassagePage,
-    ReferenceView,
-)
 from text.words import words
-
-if TYPE_CHECKING:
-    pass
 
 YEAR = r"(?:19|20)\d\d[a-z]?"
 
@@ -152,56 +136,3 @@ def _labels(info: DocumentInfo) -> dict[str, object]:
 def _known(infos: Sequence[DocumentInfo]) -> tuple[set[str], dict[str, str]]:
     """The ids of documents, and the ids of those that have an address in the web."""
     return {info.id for info in infos}, {info.source.rstrip("/"): info.id for info in infos if "://" in info.source}
-
-
-class DocumentTextMixin(ServiceBase):
-    """Documents, read."""
-
-    @requires("read")
-    async def documents(self, collection: str) -> list[DocumentSummary]:
-        """The documents of a collection, by id. Raises NotFound."""
-        opened = await self._opened(collection)
-
-        def read() -> list[DocumentSummary]:
-            return [
-                DocumentSummary(**asdict(info), removable=self.core.uploads.holds(collection, Path(info.path)))
-                for info in sorted(opened.documents(), key=lambda info: info.id)
-            ]
-
-        return await run_blocking(read)
-
-    @requires("read")
-    async def document(self, collection: str, document_id: str) -> DocumentText:
-        """A document's text as it was indexed. Raises NotFound."""
-        opened, key = await self._opened(collection), clean(document_id, MAX_ID_CHARS, "document_id")
-
-        def read() -> DocumentText:
-            document, infos = opened.document(key), opened.documents()
-            entries = references(document)
-            cited = cited_documents(key, entries, infos) if entries else []
-            return DocumentText(
-                id=document.id,
-                title=document.title,
-                source=str(document.metadata.get("source", document.id)),
-                text=document.text,
-                sections=document.sections,
-                references=tuple(
-                    ReferenceView(text=text, document_id=document)
-                    for text, document in zip(entries, cited, strict=True)
-                ),
-                markers=tuple(MarkerView(start=a, end=b, reference=n) for a, b, n in markers(document.text, entries)),
-                links=linked_documents(document, infos),
-                linked=tuple(
-                    LinkView(start=a, end=b, document_id=to, anchor=anchor)
-                    for a, b, to, anchor in linked_spans(document, infos)
-                ),
-            )
-
-        return await run_blocking(read)
-
-    @requires("read")
-    async def passages(self, collection: str, document_id: str, *, offset: int = 0, limit: int = 50) -> PassagePage:
-        """Passages of a document in their order, from number `offset` on. Raises NotFound."""
-        opened, key = await self._opened(collection), clean(document_id, MAX_ID_CHARS, "document_id")
-        passages = await run_blocking(lambda: opened.passages(key))
-        return PassagePage(data=passages[offset : offset + limit], offset=offset, total=len(passages))

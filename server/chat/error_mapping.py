@@ -21,6 +21,7 @@ from typing import TypeVar
 
 from index.errors import CollectionLocked, CollectionNotFound, DocumentNotFound, IndexingError, InvalidName
 from server.store import StoreError, StoreFull
+from text.names import NAME_RULE, is_name
 
 
 class ChatError(Exception):
@@ -157,3 +158,26 @@ def clean(text: str, limit: int, param: str) -> str:
             param=param,
         )
     return text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")
+
+
+def checked_name(name: str) -> str:
+    """`name` if a collection may be called so. Raises InvalidRequest."""
+    if not is_name(name):
+        raise InvalidRequest(
+            f"This cannot be a collection's name: use {NAME_RULE}.",
+            code="invalid_collection_name",
+            param="collection",
+        )
+    return name
+
+
+def checked_group(group: str) -> str:
+    """`group` if one may be called so. Raises InvalidRequest."""
+    if not is_name(group):
+        raise InvalidRequest(f"This cannot be a group's name: use {NAME_RULE}.", code="invalid_group", param="group")
+    return group
+
+
+def foreign_group(group: str) -> Forbidden:
+    """The refusal to do something for a group of others."""
+    return Forbidden(f"You are not in the group {group[:80]!r}.")

@@ -1,8 +1,7 @@
-"""The part of the service that shows the pages of a document as pictures, and the images in it."""
+"""The pages of a document as pictures, and the images in it."""
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import re
 from collections import OrderedDict
@@ -14,10 +13,8 @@ from index.errors import LoadError
 from index.loaders.parser_worker import Limits
 from index.loaders.reading import read_bytes
 from index.loaders.sandbox import PageMissing, PagePicture, shared_pool
-from index.passages import boxes_of
-from server.chat.authorization import ServiceBase, requires
-from server.chat.error_mapping import MAX_ID_CHARS, Conflict, InvalidRequest, NotFound, Unavailable, clean, run_blocking
-from server.turn.events import PageBox
+from server.chat.error_mapping import Conflict, NotFound, Unavailable
+from server.settings import IndexSettings
 
 LEAST_WIDTH, MOST_WIDTH = 100, 2000
 """Pixels."""
@@ -41,7 +38,7 @@ def shown_in(text: str) -> set[str]:
     return {match[1] or match[2] for match in _SHOWN.finditer(text)}
 
 
-def _image(path: Path, document_id: str, name: str) -> DocumentImage | None:
+def read_image(path: Path, document_id: str, name: str) -> DocumentImage | None:
     """The image that lies where the name says from `path`, below the folder that `document_id` is below."""
     root = (
         path.parents[document_id.count("/")] if path.as_posix().endswith(f"/{document_id}") else path.parent
@@ -85,64 +82,19 @@ class PictureCache:
             self._bytes -= len(gone.png)
 
 
-class PictureMixin(ServiceBase):
-    """Pages of documents, drawn when somebody looks at them."""
-
-    @requires("read")
-    async def page_picture(self, collection: str, document_id: str, page: int, width: int) -> PagePicture:
-        """A page of a PDF, so many pixels wide. Raises NotFound, InvalidRequest, Conflict or Unavailable.
-
-        The document is looked up by its id among those of the collection: what is asked for never names a file.
-        """
-        key = clean(document_id, MAX_ID_CHARS, "document_id")
-        if not LEAST_WIDTH <= width <= MOST_WIDTH:
-            raise InvalidRequest(f"A picture is {LEAST_WIDTH} to {MOST_WIDTH} pixels wide.", param="width")
-        opened = await self._opened(collection)
-        file = await run_blocking(lambda: opened.source(key))
-        path, digest = Path(file.path), file.fingerprint.split(" ")[0]
-        if path.suffix.lower() != ".pdf":
-            raise NotFound(f"{key[:200]!r} has no pages to show.", code="page_not_found", param="document_id")
-        place = (digest, page, width)
-        picture = self.core.pictures.get(place)
-        if picture is None:
-            picture = await asyncio.to_thread(self._drawn, path, digest, page, width)
-            self.core.pictures.put(place, picture)
-        return picture
-
-    @requires("read")
-    async def document_image(self, collection: str, document_id: str, name: str) -> DocumentImage:
-        """An image that a document shows, by the name it has there. Raises NotFound.
-
-        It must lie below the folder that was indexed; nothing that the document does not show can be had by its name.
-        """
-        opened, key = await self._opened(collection), clean(document_id, MAX_ID_CHARS, "document_id")
-        document, file = await run_blocking(lambda: (opened.document(key), opened.source(key)))
-        image = await asyncio.to_thread(_image, Path(file.path), key, name) if name in shown_in(document.text) else None
-        if image is None:
-            raise NotFound(f"{key[:200]!r} shows no image {name[:200]!r}.", code="image_not_found", param="name")
-        return image
-
-    @requires("read")
-    async def places(self, collection: str, document_id: str, start: int, end: int) -> list[PageBox]:
-        """Where characters of a document's text stand on its pages; nothing for one without places."""
-        opened, key = await self._opened(collection), clean(document_id, MAX_ID_CHARS, "document_id")
-        document = await run_blocking(lambda: opened.document(key))
-        boxes = [box for section in document.sections for box in boxes_of(section.placed, start, end)]
-        return [PageBox.model_validate(box) for box in boxes]
-
-    def _drawn(self, path: Path, digest: str, page: int, width: int) -> PagePicture:
-        index = self.core.settings.index
-        try:
-            with path.open("rb") as file:
-                if hashlib.file_digest(file, "sha256").hexdigest() != digest:
-                    raise Conflict(
-                        "The file has changed since it was indexed. Index the collection again.", code="file_changed"
-                    )
-            limits = Limits(index.parse_seconds, index.parse_memory_mb, **index.pdf.model_dump())
-            return shared_pool(limits).draw(path, page, width, index.max_file_mb)
-        except OSError as error:
-            raise NotFound("The document's file is not there any more.", code="page_not_found") from error
-        except PageMissing as error:
-            raise NotFound(str(error), code="page_not_found", param="page") from error
-        except LoadError as error:
-            raise Unavailable(str(error), code="page_not_drawn") from error
+def draw(path: Path, digest: str, page: int, width: int, index: IndexSettings) -> PagePicture:
+    """Return a page of a PDF as a picture, `width` pixels wide. Raises NotFound, Conflict, Unavailable."""
+    try:
+        with path.open("rb") as file:
+            if hashlib.file_digest(file, "sha256").hexdigest() != digest:
+                raise Conflict(
+                    "The file has changed since it was indexed. Index the collection again.", code="file_changed"
+                )
+        limits = Limits(index.parse_seconds, index.parse_memory_mb, **index.pdf.model_dump())
+        return shared_pool(limits).draw(path, page, width, index.max_file_mb)
+    except OSError as error:
+        raise NotFound("The document's file is not there any more.", code="page_not_found") from error
+    except PageMissing as error:
+        raise NotFound(str(error), code="page_not_found", param="page") from error
+    except LoadError as error:
+        raise Unavailable(str(error), code="page_not_drawn") from error

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from index.errors import IndexingError
 from index.query import Query
-from server.chat.collections import Collections
+from server.chat.opened import Collections
 from server.store import Database, StoreError
 from server.turn.events import DoneEvent, ErrorEvent
 

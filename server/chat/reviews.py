@@ -1,34 +1,32 @@
-"""The part of the service that reviews: turns in the order of doubt, and what people make of them."""
+"""`ReviewService`: turns in the order of doubt, the reviews of people, and statistics over turns."""
 
 from __future__ import annotations
 
-import asyncio
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Literal
+import time
+from collections.abc import Sequence
+from itertools import compress
+from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import Connection
 
-from rewriter.protocol import PassThroughRewriter
-from server.chat.authorization import requires
-from server.chat.conversations import MAX_COMMENT_CHARS, MAX_LISTED, MAX_OFFSET, ConversationMixin
+from server.chat.authorization import MAX_LISTED, ServiceBase, requires
+from server.chat.conversations import MAX_OFFSET
 from server.chat.error_mapping import (
     MAX_ID_CHARS,
     MAX_QUERY_CHARS,
     InvalidRequest,
     NotFound,
-    Unavailable,
+    checked_name,
     clean,
-    found_or_missing,
     index_errors,
     run_blocking,
 )
-from server.replay import ReplayChanges, ReplayError, replay
-from server.store import reviewed, turns
-from server.store.records import StoredTurn, Trace, TraceSummary, View
+from server.chat.turns import MAX_COMMENT_CHARS, TurnService
+from server.chat.types import StageTimes, Statistics, UnansweredQuestions
+from server.store import reviewed, statistics, turns
+from server.store.records import StoredTurn, View
 from server.store.reviewed import (
     Doubt,
     MarkedPassage,
@@ -38,13 +36,17 @@ from server.store.reviewed import (
     ReviewState,
     Verdict,
 )
-from server.traces import grafted, restored
-from server.tracing import Tracing
-from server.turn.events import DoneEvent, Event
-from server.turn.models import TurnModels
-from text.names import NAME_RULE, is_name
+
+if TYPE_CHECKING:
+    from index.encoders import Encoder
 
 MAX_PASSAGE_CHARS = 8_000
+DAY = 86_400.0
+CLUSTERED = 300
+"""Questions that are put together, the newest."""
+ALIKE = 0.6
+"""Cosine from which on two questions ask for the same."""
+SHOWN, EXAMPLES = 20, 5
 HISTORY = 12
 """Messages before a turn that go along with it."""
 
@@ -98,119 +100,11 @@ class ReviewDetail(View):
     you: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayedTurn:
-    """A turn played again: its trace then and now, and its events now."""
-
-    record: Trace
-    trace: Trace
-    events: list[Event]
-
-    def keep(self, path: Path, answer: str = "") -> None:
-        """Add the turn to a file as a case, in the form that `anaphora eval` and `diagnose` take: with `answer` as the
-        right one, else the one given now. Raises OSError."""
-        lines = path.read_text("utf-8").splitlines() if path.exists() else []
-        rewrite = next((step for step in self.trace.steps if step.name == "rewrite"), None)
-        inputs: Mapping[str, Any] = rewrite.inputs if rewrite else {}
-        searched: Mapping[str, Any] = rewrite.outputs if rewrite else {}
-        cited = [citation for event in self.events if event.type == "done" for citation in event.citations]
-        name, n = self.record.turn_id, sum(json.loads(line)["id"].startswith(self.record.turn_id) for line in lines)
-        row = {
-            "id": f"{name}-{n + 1}" if n else name,
-            "text": self.record.question,
-            "question": self.record.question,
-            "history": inputs.get("history", []),
-            "rewrite": searched.get("text", ""),
-            "answer": answer or self.trace.answer,
-            "documents": list(dict.fromkeys(citation.document_id for citation in cited)),
-            "relevant": list(dict.fromkeys(citation.passage_id for citation in cited)),
-            "quotes": list(dict.fromkeys(citation.quote for citation in cited if citation.quote)),
-        }
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
-
-
-class TraceMixin(ConversationMixin):
-    """Traces by turn."""
-
-    @requires("review")
-    async def trace(self, turn_id: str) -> Trace:
-        """Return the trace of a turn. Raises NotFound where there is no trace (yet)."""
-        key = clean(turn_id, MAX_QUERY_CHARS, "turn_id")
-        trace = await self._read(turns.trace, key, self.principal)
-        await self._note_read("turn.trace", key)
-        return found_or_missing(trace, "trace of turn", turn_id)
-
-    @requires("review")
-    async def traces(self, *, collection: str = "", limit: int = 50) -> list[TraceSummary]:
-        """The newest turns that left a trace, newest first."""
-        limit = max(0, min(limit, MAX_LISTED))
-        return await self._read(turns.traced, self.principal, collection, limit)
-
-    @requires("review")
-    async def replay(self, turn_id: str, changes: ReplayChanges, model: str = "") -> ReplayedTurn:
-        """Play a turn again with something changed; nothing of it is stored.
-
-        `model` is one of `llm.choices` that is to answer, or `none`. Raises InvalidRequest, NotFound.
-        """
-        record = await self.trace(turn_id)
-        stored = await self.stored_turn(record.turn_id)
-        ownership = await self.existing(record.collection)
-        core = self.core
-
-        if model:
-            changes = replace(changes, another_model=True)
-        chosen = core.models if model in ("", NO_MODEL) else core.chosen[self._demand_choice(model)]
-
-        async def models() -> TurnModels:
-            if model == NO_MODEL:
-                return TurnModels(PassThroughRewriter())
-            return await chosen.of_turn(None, ownership.group)
-
-        # Of its own, so that nothing of it is sent, and its texts are there to be compared.
-        tracing = Tracing(content=True)
-        turn = tracing.begin_turn(
-            record.turn_id, record.conversation_id, record.collection, record.question, record.request
-        )
-        try:
-            with index_errors(), turn.current():
-                events = await replay(
-                    record,
-                    collection=core.opened.get,
-                    reranker=core.models.reranker,
-                    models=models,
-                    settings=core.settings,
-                    changes=changes,
-                )
-        except ReplayError as error:
-            raise InvalidRequest(str(error), code="cannot_replay") from error
-        events = restored(events, stored.rewrite, stored.evidence, stored.done)
-        last = events[-1]
-        status = last.status if isinstance(last, DoneEvent) else "failed"
-        answer = last.answer if isinstance(last, DoneEvent) else ""
-        return ReplayedTurn(record, grafted(tracing.end(turn, status, answer), record), events)
-
-    @requires("server")
-    async def keep_case(self, played: ReplayedTurn, name: str, answer: str) -> None:
-        """Add a turn that was played again to `gold/NAME.jsonl` of the home, for `anaphora diagnose`.
-
-        `answer` is the right one; empty: the one given now. Raises InvalidRequest.
-        """
-        if not is_name(name):
-            raise InvalidRequest(f"A file of cases is called by {NAME_RULE}.", code="invalid_name")
-        await self.account("case.keep", played.record.turn_id, collection=played.record.collection)
-        try:
-            await asyncio.to_thread(played.keep, self.core.settings.home / "gold" / f"{name}.jsonl", answer)
-        except (OSError, ValueError) as error:
-            raise Unavailable(f"The case could not be added to {name}.jsonl: {error}.", code="store_failed") from error
-
-
-class ReviewMixin(TraceMixin):
+class ReviewService(ServiceBase):
     """Reviews by turn."""
 
     @requires("review")
-    async def reviews(
+    async def listing(
         self,
         *,
         state: ReviewState = "open",
@@ -235,12 +129,12 @@ class ReviewMixin(TraceMixin):
         return ReviewPage(data=tuple(candidates), total=total)
 
     @requires("review")
-    async def review(self, turn_id: str) -> ReviewDetail:
+    async def get(self, turn_id: str) -> ReviewDetail:
         """A turn with all that a reviewer needs. Raises NotFound."""
         return await self._detail(await self._reviewable(turn_id))
 
     @requires("review")
-    async def give_review(self, turn_id: str, review: NewReview) -> ReviewDetail:
+    async def give(self, turn_id: str, review: NewReview) -> ReviewDetail:
         """Say something of a turn. Raises NotFound, InvalidRequest for a passage that is not there."""
         turn = await self._reviewable(turn_id)
         fields: dict[str, object] = {}
@@ -257,7 +151,7 @@ class ReviewMixin(TraceMixin):
         return await self._detail(turn)
 
     @requires("review")
-    async def undo_review(self, turn_id: str) -> ReviewDetail:
+    async def undo(self, turn_id: str) -> ReviewDetail:
         """Take back what was said last of a turn. Raises NotFound where nothing was."""
         turn = await self._reviewable(turn_id)
         group = (await self.reached(turn.collection)).group
@@ -268,14 +162,14 @@ class ReviewMixin(TraceMixin):
         return await self._detail(turn)
 
     @requires("review")
-    async def reviewed_dialogs(self, collection: str = "") -> list[ReviewedDialog]:
+    async def dialogs(self, collection: str = "") -> list[ReviewedDialog]:
         """Reviewed conversations, as evaluation sets and training rows."""
         name = clean(collection, MAX_ID_CHARS, "collection")
         await self.account("review.export", collection=name)
         return await self._read(reviewed.dialogs, self.principal, name)
 
     async def _reviewable(self, turn_id: str) -> StoredTurn:
-        turn = await self.stored_turn(turn_id)
+        turn = await TurnService(self.core, self.principal).get(turn_id)
         if turn.conversation_id is None or turn.status == "pending" or not turn.question:
             raise InvalidRequest(
                 "Only turns of conversations can be reviewed, once they are answered.", code="cannot_review"
@@ -321,5 +215,51 @@ class ReviewMixin(TraceMixin):
         with index_errors():
             return await run_blocking(quoted)
 
+    @requires("review")
+    async def statistics(self, *, days: int = 30, collection: str = "") -> Statistics:
+        """Return counts of the last `days`, including today.
 
-NO_MODEL = "none"
+        Questions are shown where texts are recorded (`trace.content`); how many were refused is counted either way.
+        """
+        name = checked_name(collection) if collection else ""
+        since = (time.time() // DAY - (days - 1)) * DAY
+        arguments = (self.principal, name, since)
+        counts = await self._read(statistics.days, *arguments)
+        seconds = await self._read(statistics.stages, *arguments)
+        refused = await self._read(statistics.refused, *arguments, CLUSTERED)
+        content = self.core.settings.trace.content
+        questions = [(turn, text) for turn, text in refused if text] if content else []
+        clusters = await run_blocking(lambda: clustered(questions, self.core.models.encoder())) if questions else []
+        return Statistics(
+            since=since,
+            days=counts,
+            stages=[_times(stage, times) for stage, times in seconds.items()],
+            unanswered=clusters[:SHOWN],
+            content=content,
+        )
+
+
+def _times(stage: str, seconds: Sequence[float]) -> StageTimes:
+    p50, p95 = np.percentile(seconds, (50, 95))
+    return StageTimes(stage=stage, p50=float(p50), p95=float(p95), turns=len(seconds))
+
+
+def clustered(questions: Sequence[tuple[str, str]], encoder: Encoder) -> list[UnansweredQuestions]:
+    """Questions (turn, text) that ask for the same, by the encoder; most asked first.
+
+    Each joins the first that is alike, in the order given, so that equal input gives equal groups.
+    """
+    vectors = encoder.encode([text for _, text in questions])
+    alike = vectors @ vectors.T >= ALIKE
+    free = np.ones(len(questions), dtype=bool)
+    clusters = list[UnansweredQuestions]()
+    for first in range(len(questions)):
+        if not free[first]:
+            continue
+        alike[first, first] = True
+        here = alike[first] & free
+        free &= ~here
+        members = list(compress(questions, here))
+        texts = tuple(dict.fromkeys(text for _, text in members))[:EXAMPLES]
+        clusters.append(UnansweredQuestions(questions=texts, turns=len(members), newest=members[0][0]))
+    return sorted(clusters, key=lambda group: -group.turns)

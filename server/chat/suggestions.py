@@ -5,16 +5,11 @@ Whether a question is answered is not known here.
 
 from __future__ import annotations
 
-import asyncio
 import re
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
 from index.documents import Document
-from server.chat.authorization import ServiceBase, requires
-from server.chat.collections import checked_name
-from server.chat.error_mapping import index_errors, run_blocking
 from server.chat.types import DocumentText, Suggestion
 from server.turn.decision import chances, decide, language_of_hits
 from server.turn.evidence import best_sentences, select_evidence
@@ -112,81 +107,8 @@ FOUND = 3
 EXAMPLES, FOLLOW_UPS = 4, 3
 
 
-class SuggestionMixin(ServiceBase):
-    """Questions to begin with, and to go on with."""
-
-    @requires("ask")
-    async def examples(self, collection: str) -> list[Suggestion]:
-        """Questions over a spread of the collection's documents, those that ask how to do something first.
-
-        Found once for each version of a collection. Raises NotFound.
-        """
-        name = checked_name(collection)
-        ownership = await self.existing(name)
-        with index_errors():
-            opened = await run_blocking(lambda: self.core.opened.get(name))
-            key = name, opened.version
-            async with self.core.suggesting:
-                if key not in self.core.suggested:
-                    documents = await run_blocking(opened.documents)
-                    looked_at = documents[:: max(1, len(documents) // READ)][:READ]
-                    candidates = await run_blocking(
-                        lambda: pick((opened.document(info.id) for info in looked_at), TRIED)
-                    )
-                    suggestions = await self._answered(name, ownership.group, candidates, EXAMPLES)
-                    self.core.suggested = {old: was for old, was in self.core.suggested.items() if old[0] != name}
-                    self.core.suggested[key] = suggestions
-                return self.core.suggested[key]
-
-    @requires("ask")
-    async def follow_ups(self, turn_id: str) -> list[Suggestion]:
-        """Suggest questions after a turn: about sections that it found, or next to the cited ones, and did not use.
-
-        Raises NotFound.
-        """
-        turn = await self._turn(turn_id)
-        if turn.status not in ("answered", "quoted") or turn.done is None or turn.evidence is None:
-            return []
-        ownership, cited = await self.existing(turn.collection), {c.passage_id for c in turn.done.citations}
-        used = [passage for passage in turn.evidence.passages if passage.passage_id in cited]
-        used_sections = {(passage.document_id, tuple(passage.heading)) for passage in used}
-        places = [(p.document_id, p.title, tuple(p.heading)) for p in turn.evidence.passages]
-        with index_errors():
-            opened = await run_blocking(lambda: self.core.opened.get(turn.collection))
-            for document_id in dict.fromkeys(passage.document_id for passage in used[:2]):
-                document = await run_blocking(lambda: opened.document(document_id))  # noqa: B023
-                near = [
-                    n for n, section in enumerate(document.sections) if (document_id, section.heading) in used_sections
-                ]
-                for n in sorted(
-                    {m for at in near for m in (at + 1, at - 1, at + 2) if 0 <= m < len(document.sections)}
-                ):
-                    places.append((document_id, document.title, document.sections[n].heading))
-            seen = {turn.question.casefold()}
-            candidates = [
-                proposed
-                for place in dict.fromkeys(places)
-                if (place[0], place[2]) not in used_sections
-                and (proposed := suggestion(*place))
-                and proposed.question.casefold() not in seen
-            ]
-            return await self._answered(turn.collection, ownership.group, candidates, FOLLOW_UPS)
-
-    async def _answered(
-        self, collection: str, group: str, candidates: Sequence[Suggestion], count: int
-    ) -> list[Suggestion]:
-        """The first of the candidates that would be answered from their own section."""
-        search = await self.core.engine.search(group)
-        until, suggestions = time.monotonic() + SECONDS, list[Suggestion]()
-        for candidate in candidates[:TRIED]:
-            if len(suggestions) == count or time.monotonic() > until:
-                break
-            if await asyncio.to_thread(_is_answered, search, collection, candidate):
-                suggestions.append(candidate)
-        return suggestions
-
-
-def _is_answered(search: TurnSearch, collection: str, suggestion: Suggestion) -> bool:
+def is_answered(search: TurnSearch, collection: str, suggestion: Suggestion) -> bool:
+    """Return whether a question is answered from the section that it is made of."""
     # Nobody waits for a cross-encoder to read whole passages: the sentences are enough.
     plain = replace(search, reranker=None)
     searched = plain.find(suggestion.question, collection=collection, k=2 * FOUND)

@@ -1,317 +1,422 @@
-"""One turn from the queue to the store: bounded, recorded, kept whatever becomes of its reader.
-
-The turn itself is in `server.turn.run`, and admission in `server.chat.admission`; this module gives a turn its history
-and a time limit, stores it as it begins, as it is shown and as it ends, and counts it.
-"""
+"""`TurnService`: ask, search, suggest, and read stored turns, their traces and feedback."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
-import math
+import json
 import time
-import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
-from contextlib import aclosing
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
-from sqlalchemy import Connection
-
-from rewriter.protocol import Conversation
-from server.access import Ownership, Principal
-from server.audit_log import entry
+from index.query import Where
+from rewriter.protocol import Message, PassThroughRewriter
+from server.access import Ownership
 from server.chat.admission import QueueSlot
-from server.chat.error_mapping import ChatError, Unavailable
-from server.chat.types import TurnRequest
-from server.store import StoreError, audit, conversations, turns
-from server.store.audit import AuditEntry
-from server.store.records import TurnStatus
-from server.turn.events import DoneEvent, ErrorEvent, Event, EvidenceEvent, RewriteEvent, SupportEvent, TokenEvent
-from server.turn.run import TurnInput
-from server.turn.steps import tell_evidence
+from server.chat.authorization import MAX_LISTED, ServiceBase, requires
+from server.chat.conversations import ConversationService
+from server.chat.error_mapping import (
+    MAX_QUERY_CHARS,
+    InvalidRequest,
+    NotFound,
+    Unavailable,
+    checked_name,
+    clean,
+    found_or_missing,
+    index_errors,
+    run_blocking,
+)
+from server.chat.running_turn import RunningTurn
+from server.chat.suggestions import EXAMPLES, FOLLOW_UPS, READ, SECONDS, TRIED, is_answered, pick, suggestion
+from server.chat.types import SearchResult, Suggestion, TurnRequest
+from server.replay import ReplayChanges, ReplayError, replay
+from server.store import feedback, turns
+from server.store.records import (
+    ConversationSummary,
+    Feedback,
+    FeedbackRecord,
+    Rating,
+    StoredTurn,
+    Trace,
+    TraceSummary,
+)
+from server.traces import grafted, restored
+from server.tracing import Tracing
+from server.turn.events import DoneEvent, Event
+from server.turn.evidence import numbered
+from server.turn.models import TurnModels
+from server.turn.steps import TurnFailed
 from server.turn.system_messages import history_for_model
-from text.recorder import Call
+from text.names import NAME_RULE, is_name
 
-if TYPE_CHECKING:
-    from server.chat.core import ServiceCore
-
-T = TypeVar("T")
-
-log = logging.getLogger(__name__)
-
-CHARS_PER_TOKEN = 4
-"""What a token is taken to be where no model has counted."""
-
-_REQUEST = {"search_for", "where", "regenerate_of", "answer_tokens", "split_questions"}
-
-CHECKPOINT_SECONDS = 1.0
-"""How much of an answer that is being shown may be missing after the process was killed."""
+MAX_FILTER_KEYS = 20
+MAX_FILTER_VALUES = 200
+MAX_RESULTS = 200
+HISTORY_CHARS_PER_TURN = 8
+"""A message of the history may be this many times as long as a question."""
+MAX_COMMENT_CHARS = 4000
+MAX_REASON_CHARS = 200
+NO_MODEL = "none"
 
 
-class RunningTurn(AsyncIterator[Event]):
-    """A turn that has its place in the queue. Iterate it to run it, and close it in any case.
+@dataclass(frozen=True, slots=True)
+class ReplayedTurn:
+    """A turn played again: its trace then and now, and its events now."""
 
-    Closing it early, or cancelling the task that iterates, stops the model; the turn is then kept as
-    interrupted. Its trace belongs to what is current where it is made.
-    """
+    record: Trace
+    trace: Trace
+    events: list[Event]
 
-    def __init__(
-        self, core: ServiceCore, request: TurnRequest, ticket: QueueSlot, ownership: Ownership, principal: Principal
-    ) -> None:
-        self.id = uuid.uuid4().hex
-        self._core = core
-        self._request = request
-        self._ticket = ticket
-        self._ownership = ownership
-        self._principal = principal
-        self._content = core.settings.trace.content
-        self._keeps_texts = self._content or request.conversation_id is not None
-        body = request.model_dump(mode="json", include=_REQUEST, exclude_none=True)
-        self._call = core.tracing.begin_turn(
-            self.id, request.conversation_id, request.collection, request.question, body
-        )
-        self._waiting = self._call.begin("wait")
-        self._rewrite: RewriteEvent | None = None
-        self._evidence: EvidenceEvent | None = None
-        self._evidence_step: Call | None = None
-        self._answer: list[str] = []
-        self._checkpointed = time.monotonic()
-        self._problem = ""
-        self._ended = False
-        self._limit: asyncio.Timeout | None = None
-        self._stopped: tuple[str, str] | None = None
-        self._events = self._run()
-        self.storing: asyncio.Task[bool] | None = None
-        """Storing the turn as begun, where nobody has waited for it."""
+    def keep(self, path: Path, answer: str = "") -> None:
+        """Add the turn to a file as a case, in the form that `anaphora eval` and `diagnose` take: with `answer` as the
+        right one, else the one given now. Raises OSError."""
+        lines = path.read_text("utf-8").splitlines() if path.exists() else []
+        rewrite = next((step for step in self.trace.steps if step.name == "rewrite"), None)
+        inputs: Mapping[str, Any] = rewrite.inputs if rewrite else {}
+        searched: Mapping[str, Any] = rewrite.outputs if rewrite else {}
+        cited = [citation for event in self.events if event.type == "done" for citation in event.citations]
+        name, n = self.record.turn_id, sum(json.loads(line)["id"].startswith(self.record.turn_id) for line in lines)
+        row = {
+            "id": f"{name}-{n + 1}" if n else name,
+            "text": self.record.question,
+            "question": self.record.question,
+            "history": inputs.get("history", []),
+            "rewrite": searched.get("text", ""),
+            "answer": answer or self.trace.answer,
+            "documents": list(dict.fromkeys(citation.document_id for citation in cited)),
+            "relevant": list(dict.fromkeys(citation.passage_id for citation in cited)),
+            "quotes": list(dict.fromkeys(citation.quote for citation in cited if citation.quote)),
+        }
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
-    async def store(self) -> bool:
-        """Store the turn as begun; False if its conversation is gone. A full disk stops nothing."""
-        request = self._request
-        question = request.question if self._keeps_texts else ""
-        try:
-            return await self._core.database.write(
-                turns.begin,
-                turn_id=self.id,
-                conversation_id=request.conversation_id,
-                collection=request.collection,
-                question=question,
-                search_for=request.search_for if self._keeps_texts else None,
-                regenerate_of=request.regenerate_of,
-                title=conversations.clean_title(request.question),
-                runner=self._core.mark.id,
-                ownership=self._ownership,
-            )
-        except StoreError as error:
-            self._not_stored(error)
-            return True
 
-    async def __anext__(self) -> Event:
-        return await anext(self._events)
+class TurnService(ServiceBase):
+    """Turns of whoever acts: new ones and stored ones."""
 
-    async def aclose(self) -> None:
-        """Stop the turn if it still runs, and give its place to the next."""
-        try:
-            await self._events.aclose()
-        finally:
-            await self._give_back()
+    @requires("ask")
+    async def ask(self, request: TurnRequest) -> AsyncIterator[Event]:
+        """Answer a question as typed events, ending with exactly one `done` or `error`.
 
-    def stop(self, code: str, message: str) -> None:
-        """End the turn soon with an error event that says why."""
-        self._stopped = code, message
-        if self._limit is not None:
-            self._limit.reschedule(asyncio.get_running_loop().time())
-
-    async def _run(self) -> AsyncGenerator[Event, None]:
-        """The turn's events once it has its place, with an error of its own where it takes too long."""
-        core, request = self._core, self._request
-        try:
-            try:
-                await self._within(None, self._ticket.wait())
-                self._waiting.end()
-                deadline = asyncio.get_running_loop().time() + core.settings.server.turn_seconds
-                events = core.choices.get(request.model, core.engine).run(
-                    TurnInput(
-                        question=request.question,
-                        collection=request.collection,
-                        conversation=await self._within(deadline, self._history()),
-                        search_for=request.search_for,
-                        where=request.where,
-                        turn_id=self.id,
-                        conversation_id=request.conversation_id,
-                        answer_tokens=request.answer_tokens,
-                        group=self._ownership.group,
-                        split_questions=request.split_questions,
-                    )
-                )
-                async with aclosing(events):
-                    while (event := await self._within(deadline, anext(events, None))) is not None:
-                        yield await self._note(event)
-            except TimeoutError:
-                limit = core.settings.server.turn_seconds
-                code, message = self._stopped or (
-                    "turn_timeout",
-                    f"The turn took longer than {limit:g} s and was stopped. Ask for less, or raise "
-                    "server.turn_seconds.",
-                )
-                yield await self._note(self._error(code, message))
-            except ChatError as error:
-                yield await self._note(self._error(error.code, error.message))
-            except Exception:
-                log.exception("turn %s failed", self.id)
-                yield await self._note(self._error("internal_error", "The turn failed; the server's log says why."))
-        finally:
-            await self._give_back()
-
-    async def _within(self, deadline: float | None, step: Awaitable[T]) -> T:
-        """`step`, stopped at the deadline or by `stop`: around each wait, for the reader's own time is not ours.
-
-        Meanwhile the turn's call is the current one.
+        Refusals (`InvalidRequest`, `NotFound`, `QueueFull`) are raised before the first event. Closing
+        the iterator, or cancelling the task that reads it, stops the model; the turn is kept as
+        interrupted with what had been shown.
         """
-        if self._stopped:
-            deadline = 0.0
-        with self._call.current():
-            async with asyncio.timeout_at(deadline) as self._limit:
-                try:
-                    return await step
-                finally:
-                    self._limit = None
-
-    async def _history(self) -> Conversation:
-        request, limit = self._request, self._core.settings.server.max_history_turns
-        if request.conversation_id is None:
-            return history_for_model(request.history or ())
-        conversation_id = request.conversation_id
-        before = request.regenerate_of if self._problem else self.id
+        running = await self.begin(request)
         try:
-            return await self._core.database.read(
-                turns.history, conversation_id, self._principal, before=before, limit=limit
-            )
-        except StoreError as error:
-            raise Unavailable(str(error), code="store_failed") from error
+            async for event in running:
+                yield event
+        finally:
+            await running.aclose()
 
-    async def _note(self, event: Event) -> Event:
-        """Remember and count an event; the last one is given out only when it is stored."""
-        metrics = self._core.metrics
-        match event:
-            case RewriteEvent():
-                self._rewrite = event
-                metrics.rewrites.labels(event.decision).inc()
-            case EvidenceEvent():
-                self._evidence = event
-                # Its passages are recorded when the turn has ended, so that they delay no token.
-                self._evidence_step = self._call.begin("evidence")
-            case TokenEvent():
-                self._answer.append(event.text)
-                self._checkpoint()
-            case SupportEvent():
-                metrics.unsupported.inc(not event.supported)
-            case DoneEvent():
-                self._ended = True
-                self._core.answers.note(event)
-                metrics.dropped_citations.inc(event.dropped_citations)
-                metrics.tokens.labels("prompt").inc(event.prompt_tokens)
-                metrics.tokens.labels("completion").inc(event.completion_tokens)
-                self._count("asked" if event.alternatives else event.status, event.seconds)
-                await self._finish(event.status, event)
-                if self._problem:
-                    return event.model_copy(update={"warning": self._problem})
-            case ErrorEvent():
-                self._ended = True
-                self._core.answers.note(event)
-                step = self._call.begin("error")
-                step.label(error=event.code)
-                step.fail(event.code, event.message)
-                step.end()
-                metrics.errors.labels(event.code).inc()
-                self._count("failed", event.seconds)
-                await self._finish("failed", event)
-            case _:
-                pass
-        return event
+    @requires("ask")
+    async def begin(self, request: TurnRequest) -> RunningTurn:
+        """Check a request, give it a place in the queue and store it; iterating the result runs it.
 
-    def _count(self, status: str, seconds: dict[str, float]) -> None:
-        self._core.metrics.turns.labels(status).inc()
-        for stage, value in seconds.items():
-            self._core.metrics.stage_seconds.labels(stage).observe(value)
-
-    def _checkpoint(self) -> None:
-        now = time.monotonic()
-        if now - self._checkpointed < CHECKPOINT_SECONDS or not self._keeps_texts or self._problem:
-            return
-        self._checkpointed = now
-        answer = "".join(self._answer)
-        self._core.database.write_later(lambda c: turns.checkpoint(c, self.id, answer), alone=False)
-
-    async def _finish(self, status: TurnStatus, ending: DoneEvent | ErrorEvent | None) -> None:
-        self._end_steps()
-        trace = self._core.tracing.end(self._call, status, "".join(self._answer))
-        tokens = self._tokens(ending)
-        await self._core.limits.spend(self._principal, tokens)
-        if self.storing is not None:
-            await asyncio.wait({self.storing})
-        if self._problem:
-            return
-        texts = self._keeps_texts
-        noted = self._noted(status, tokens)
-
-        def write(connection: Connection) -> None:
-            turns.finish(
-                connection,
-                self.id,
-                status=status,
-                answer="".join(self._answer) if texts else "",
-                rewrite=self._rewrite if texts else None,
-                evidence=self._evidence if texts else None,
-                ending=ending if texts else None,
-                trace=trace,
-            )
-            audit.append(connection, noted)
-
+        For readers that must know of a refusal before they say anything; whoever calls this closes the
+        result. Raises InvalidRequest, NotFound, QueueFull, LimitReached.
+        """
+        checked, ownership = await self._checked(request)
+        await self.core.limits.require_tokens(self.principal)
+        running = RunningTurn(self.core, checked, self._place(), ownership, self.principal)
+        if checked.conversation_id is None:
+            # No conversation can be missing, so nobody has to wait for the disk.
+            running.storing = asyncio.create_task(running.store())
+            return running
         try:
-            await self._core.database.write(write)
-        except StoreError as error:
-            self._not_stored(error)
+            if not await running.store():
+                raise NotFound(f"There is no conversation {checked.conversation_id!r}.", code="conversation_not_found")
+        except BaseException:
+            await running.aclose()
+            raise
+        return running
 
-    def _tokens(self, ending: DoneEvent | ErrorEvent | None) -> int:
-        """Return the tokens of the turn; for a stopped one, an estimate from the text read and written so far."""
-        if isinstance(ending, DoneEvent):
-            return ending.prompt_tokens + ending.completion_tokens
-        read = sum(len(passage.text) for passage in self._evidence.passages) if self._evidence else 0
-        return math.ceil((read + sum(map(len, self._answer))) / CHARS_PER_TOKEN)
+    def _place(self) -> QueueSlot:
+        """A place in the queue, within what whoever acts may have. Raises QueueFull, LimitReached."""
+        at_most = self.core.limits.quota(self.principal, "concurrent_turns")
+        return self.core.admission.enter(self.principal.id, at_most)
 
-    def _noted(self, status: TurnStatus, tokens: int) -> AuditEntry:
-        """The turn as a row of the audit log, which is written with it and so delays no answer."""
-        request, who = self._request, self._principal
-        detail: dict[str, object] = {"tokens": tokens, "conversation": request.conversation_id or ""}
-        if self._core.settings.audit.content:
-            detail["question"] = request.question
-        collection, group = request.collection, self._ownership.group
-        return entry(who, "turn.ask", self.id, collection=collection, group=group, outcome=status, detail=detail)
-
-    def _end_steps(self) -> None:
-        """End the open calls of the turn; their inputs are written down only now, when nobody waits."""
-        self._waiting.end()
-        if (step := self._evidence_step) is not None and self._evidence is not None:
-            tell_evidence(step, self._evidence)
-            step.end(seconds=0.0)
-
-    def _not_stored(self, error: StoreError) -> None:
-        log.error("turn %s could not be stored: %s", self.id, error)
-        self._core.metrics.store_failures.inc()
-        self._problem = f"This turn was answered but not saved. {error}"
-
-    def _error(self, code: str, message: str) -> ErrorEvent:
-        return ErrorEvent(
-            turn_id=self.id,
-            conversation_id=self._request.conversation_id,
-            code=code,
-            message=message,
-            answer="".join(self._answer),
+    @requires("ask")
+    async def search(
+        self,
+        question: str,
+        *,
+        collection: str = "",
+        history: Sequence[Message] = (),
+        k: int = 20,
+        where: Where | None = None,
+        search_for: str | None = None,
+    ) -> SearchResult:
+        """Search as a turn would: rewrite, legs, fusion, rerank; best first. Takes a turn's place meanwhile."""
+        request, ownership = await self._checked(
+            TurnRequest(
+                question=question, collection=collection, history=tuple(history), where=where, search_for=search_for
+            )
+        )
+        ticket = self._place()
+        try:
+            await ticket.wait()
+            search = await self.core.engine.search(ownership.group)
+            with index_errors():
+                result = await search.search(
+                    request.question,
+                    collection=request.collection,
+                    conversation=history_for_model(request.history or ()),
+                    k=max(1, min(k, MAX_RESULTS)),
+                    where=request.where,
+                    search_for=request.search_for,
+                )
+        except TurnFailed as error:
+            raise Unavailable(str(error), code=error.code) from error
+        finally:
+            ticket.release()
+        return SearchResult(
+            rewrite=result.plan.event(),
+            passages=[numbered(n, hit) for n, hit in enumerate(result.hits, start=1)],
+            reranked=result.reranked,
+            seconds=sum(result.seconds.values()),
         )
 
-    async def _give_back(self) -> None:
-        self._ticket.release()
-        if not self._ended:
-            self._ended = True
-            self._count("interrupted", {})
-            await self._finish("interrupted", None)
+    async def _checked(self, request: TurnRequest) -> tuple[TurnRequest, Ownership]:
+        """The request within the bounds of the settings, its collection filled in; and whose the turn is."""
+        server = self.core.settings.server
+        question = clean(request.question, server.max_question_chars, "question").strip()
+        if not question:
+            raise InvalidRequest("The question is empty.", code="empty_question", param="question")
+        search_for = request.search_for
+        if search_for is not None:
+            search_for = clean(search_for, server.max_question_chars, "search_for").strip() or None
+        history = request.history
+        if history is not None:
+            if request.conversation_id is not None:
+                raise InvalidRequest("Give either a conversation or a history, not both.", param="history")
+            if len(history) > server.max_history_turns:
+                raise InvalidRequest(
+                    f"The history has {len(history)} messages; {server.max_history_turns} are allowed. "
+                    "Leave out the oldest.",
+                    code="history_too_long",
+                    param="history",
+                )
+            limit = server.max_question_chars * HISTORY_CHARS_PER_TURN
+            history = tuple(Message(turn.role, clean(turn.text, limit, "history")) for turn in history)
+        collection, model = request.collection, self.demand_choice(request.model)
+        if request.conversation_id is not None:
+            conversation = await self._of_conversation(request.conversation_id, request.regenerate_of)
+            collection, model = collection or conversation.collection, model or conversation.model
+        elif request.regenerate_of is not None:
+            raise InvalidRequest("Only a turn of a conversation can have versions.", param="regenerate_of")
+        collection = collection or await self.default_collection()
+        ownership = await self.existing(collection)
+        checked = request.model_copy(
+            update={
+                "question": question,
+                "search_for": search_for,
+                "history": history,
+                "collection": collection,
+                "model": model,
+                "where": _checked_filter(request.where),
+            }
+        )
+        return checked, ownership
+
+    async def _of_conversation(self, conversation_id: str, regenerate_of: str | None) -> ConversationSummary:
+        """A conversation that has the turn of which a new version is asked for, if one is named."""
+        service = ConversationService(self.core, self.principal)
+        await service.demand_change(conversation_id)
+        if regenerate_of is None:
+            return await service.summary(conversation_id)
+        conversation = await service.get(conversation_id)
+        versions = {version for turn in conversation.messages for version in turn.versions}
+        if regenerate_of not in versions:
+            raise NotFound(
+                f"There is no turn {regenerate_of[:80]!r} in this conversation.",
+                code="turn_not_found",
+                param="regenerate_of",
+            )
+        return conversation
+
+    @requires("read")
+    async def get(self, turn_id: str) -> StoredTurn:
+        """One turn as it is kept. Raises NotFound."""
+        await self._note_read("turn.read", turn_id)
+        return await self._turn(turn_id)
+
+    async def _note_read(self, did: str, turn_id: str) -> None:
+        """Note that somebody else's turn was read; nobody below an agent sees one."""
+        if self.may("review"):
+            owner = await self._read(turns.owner, turn_id, self.principal)
+            if owner not in (None, self.principal.id):
+                self.note(did, turn_id)
+
+    @requires("rate")
+    async def give_feedback(self, turn_id: str, rating: Rating, reason: str = "", comment: str = "") -> Feedback:
+        """Keep a person's word on a turn; a second one replaces the first. Raises NotFound."""
+        key = clean(turn_id, MAX_QUERY_CHARS, "turn_id")
+        why, words = clean(reason, MAX_REASON_CHARS, "reason"), clean(comment, MAX_COMMENT_CHARS, "comment")
+        return found_or_missing(
+            await self._write(feedback.give, key, rating, why, words, self.principal), "turn", turn_id
+        )
+
+    @requires("rate")
+    async def retract_feedback(self, turn_id: str) -> None:
+        """Forget the feedback on a turn. Raises NotFound where there is none."""
+        key = clean(turn_id, MAX_QUERY_CHARS, "turn_id")
+        found_or_missing(await self._write(feedback.retract, key, self.principal), "feedback on turn", turn_id)
+
+    @requires("review")
+    async def feedback_records(self) -> list[FeedbackRecord]:
+        """All feedback with its questions and answers, oldest first."""
+        await self.account("feedback.export")
+        return await self._read(feedback.records, self.principal)
+
+    @requires("review")
+    async def trace(self, turn_id: str) -> Trace:
+        """Return the trace of a turn. Raises NotFound where there is no trace (yet)."""
+        key = clean(turn_id, MAX_QUERY_CHARS, "turn_id")
+        trace = await self._read(turns.trace, key, self.principal)
+        await self._note_read("turn.trace", key)
+        return found_or_missing(trace, "trace of turn", turn_id)
+
+    @requires("review")
+    async def traces(self, *, collection: str = "", limit: int = 50) -> list[TraceSummary]:
+        """The newest turns that left a trace, newest first."""
+        limit = max(0, min(limit, MAX_LISTED))
+        return await self._read(turns.traced, self.principal, collection, limit)
+
+    @requires("review")
+    async def replay(self, turn_id: str, changes: ReplayChanges, model: str = "") -> ReplayedTurn:
+        """Play a turn again with something changed; nothing of it is stored.
+
+        `model` is one of `llm.choices` that is to answer, or `none`. Raises InvalidRequest, NotFound.
+        """
+        record = await self.trace(turn_id)
+        stored = await self.get(record.turn_id)
+        ownership = await self.existing(record.collection)
+        core = self.core
+
+        if model:
+            changes = replace(changes, another_model=True)
+        chosen = core.models if model in ("", NO_MODEL) else core.chosen[self.demand_choice(model)]
+
+        async def models() -> TurnModels:
+            if model == NO_MODEL:
+                return TurnModels(PassThroughRewriter())
+            return await chosen.of_turn(None, ownership.group)
+
+        # Of its own, so that nothing of it is sent, and its texts are there to be compared.
+        tracing = Tracing(content=True)
+        turn = tracing.begin_turn(
+            record.turn_id, record.conversation_id, record.collection, record.question, record.request
+        )
+        try:
+            with index_errors(), turn.current():
+                events = await replay(
+                    record,
+                    collection=core.opened.get,
+                    reranker=core.models.reranker,
+                    models=models,
+                    settings=core.settings,
+                    changes=changes,
+                )
+        except ReplayError as error:
+            raise InvalidRequest(str(error), code="cannot_replay") from error
+        events = restored(events, stored.rewrite, stored.evidence, stored.done)
+        last = events[-1]
+        status = last.status if isinstance(last, DoneEvent) else "failed"
+        answer = last.answer if isinstance(last, DoneEvent) else ""
+        return ReplayedTurn(record, grafted(tracing.end(turn, status, answer), record), events)
+
+    @requires("server")
+    async def keep_case(self, played: ReplayedTurn, name: str, answer: str) -> None:
+        """Add a turn that was played again to `gold/NAME.jsonl` of the home, for `anaphora diagnose`.
+
+        `answer` is the right one; empty: the one given now. Raises InvalidRequest.
+        """
+        if not is_name(name):
+            raise InvalidRequest(f"A file of cases is called by {NAME_RULE}.", code="invalid_name")
+        await self.account("case.keep", played.record.turn_id, collection=played.record.collection)
+        try:
+            await asyncio.to_thread(played.keep, self.core.settings.home / "gold" / f"{name}.jsonl", answer)
+        except (OSError, ValueError) as error:
+            raise Unavailable(f"The case could not be added to {name}.jsonl: {error}.", code="store_failed") from error
+
+    @requires("ask")
+    async def examples(self, collection: str) -> list[Suggestion]:
+        """Questions over a spread of the collection's documents, those that ask how to do something first.
+
+        Found once for each version of a collection. Raises NotFound.
+        """
+        name = checked_name(collection)
+        ownership = await self.existing(name)
+        with index_errors():
+            opened = await run_blocking(lambda: self.core.opened.get(name))
+            key = name, opened.version
+            async with self.core.suggesting:
+                if key not in self.core.suggested:
+                    documents = await run_blocking(opened.documents)
+                    looked_at = documents[:: max(1, len(documents) // READ)][:READ]
+                    candidates = await run_blocking(
+                        lambda: pick((opened.document(info.id) for info in looked_at), TRIED)
+                    )
+                    suggestions = await self._answered(name, ownership.group, candidates, EXAMPLES)
+                    self.core.suggested = {old: was for old, was in self.core.suggested.items() if old[0] != name}
+                    self.core.suggested[key] = suggestions
+                return self.core.suggested[key]
+
+    @requires("ask")
+    async def follow_ups(self, turn_id: str) -> list[Suggestion]:
+        """Suggest questions after a turn: about sections that it found, or next to the cited ones, and did not use.
+
+        Raises NotFound.
+        """
+        turn = await self._turn(turn_id)
+        if turn.status not in ("answered", "quoted") or turn.done is None or turn.evidence is None:
+            return []
+        ownership, cited = await self.existing(turn.collection), {c.passage_id for c in turn.done.citations}
+        used = [passage for passage in turn.evidence.passages if passage.passage_id in cited]
+        used_sections = {(passage.document_id, tuple(passage.heading)) for passage in used}
+        places = [(p.document_id, p.title, tuple(p.heading)) for p in turn.evidence.passages]
+        with index_errors():
+            opened = await run_blocking(lambda: self.core.opened.get(turn.collection))
+            for document_id in dict.fromkeys(passage.document_id for passage in used[:2]):
+                document = await run_blocking(lambda: opened.document(document_id))  # noqa: B023
+                near = [
+                    n for n, section in enumerate(document.sections) if (document_id, section.heading) in used_sections
+                ]
+                for n in sorted(
+                    {m for at in near for m in (at + 1, at - 1, at + 2) if 0 <= m < len(document.sections)}
+                ):
+                    places.append((document_id, document.title, document.sections[n].heading))
+            seen = {turn.question.casefold()}
+            candidates = [
+                proposed
+                for place in dict.fromkeys(places)
+                if (place[0], place[2]) not in used_sections
+                and (proposed := suggestion(*place))
+                and proposed.question.casefold() not in seen
+            ]
+            return await self._answered(turn.collection, ownership.group, candidates, FOLLOW_UPS)
+
+    async def _answered(
+        self, collection: str, group: str, candidates: Sequence[Suggestion], count: int
+    ) -> list[Suggestion]:
+        """The first of the candidates that would be answered from their own section."""
+        search = await self.core.engine.search(group)
+        until, suggestions = time.monotonic() + SECONDS, list[Suggestion]()
+        for candidate in candidates[:TRIED]:
+            if len(suggestions) == count or time.monotonic() > until:
+                break
+            if await asyncio.to_thread(is_answered, search, collection, candidate):
+                suggestions.append(candidate)
+        return suggestions
+
+
+def _checked_filter(where: Where | None) -> Where | None:
+    if where is None:
+        return None
+    values = sum(len(value) if isinstance(value, list) else 1 for value in where.values())
+    if len(where) > MAX_FILTER_KEYS or values > MAX_FILTER_VALUES:
+        raise InvalidRequest(f"A filter may have {MAX_FILTER_KEYS} keys and {MAX_FILTER_VALUES} values.", param="where")
+    return where

@@ -1,4 +1,4 @@
-"""Owners of uploaded files and pushed documents. The files themselves are `server.chat.documents`' business.
+"""Owners of uploaded files and pushed documents. The files themselves are `server.chat.collections`' business.
 
 A pushed document is named by its source and key, with a slash between, which no name of a file has.
 """

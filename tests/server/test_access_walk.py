@@ -178,7 +178,7 @@ def filled(world: World, home: Path) -> World:
             sheet = Canvas(str(folder / NAMES["paged"]))
             sheet.drawString(72, 700, f"The {WORDS['body']} has pages.")
             sheet.save()
-        job = running.call(running.service.index_paths(collection, [folder], group=group))
+        job = running.call(running.service.collections.index_paths(collection, [folder], group=group))
         assert running.finished(job.id).state == "done"
     newcomer: tuple[Role, str] = ("operator", "gamma-people")
     for who, (role, group) in {**PEOPLE, "newcomer": newcomer}.items():

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from server.chat.documents import safe_name
+from server.chat.collections import safe_name
 
 SUFFIXES = frozenset({".md", ".pdf", ".txt"})
 
@@ -135,7 +135,7 @@ def test_indexing_again_sees_what_changed_in_the_folder(serve: Any, settings_for
     (folder / "b.md").write_text("# B\n\nThe library closes at six.\n")
     running = serve(settings_for("none"))
     with running.client() as client:
-        running.finished(running.call(running.service.index_paths("house", [folder])).id)
+        running.finished(running.call(running.service.collections.index_paths("house", [folder])).id)
         upload(running, client, "c.md", b"# C\n\nThe pool is heated.\n", "house")
         (folder / "a.md").write_text("# A\n\nThe canteen opens at eleven.\n")
         (folder / "b.md").unlink()
@@ -157,7 +157,7 @@ def test_other_documents_take_the_place_of_those_served_before(serve: Any, setti
     running = serve(settings_for("none"))
     with running.client() as client:
         upload(running, client, "c.md", b"# C\n\nThe pool is heated.\n")
-        job = running.finished(running.call(running.service.index_paths("docs", [folder], replace=True)).id)
+        job = running.finished(running.call(running.service.collections.index_paths("docs", [folder], replace=True)).id)
         assert job.state == "done"
         assert ids(client) == ["a.md", "uploads/c.md"]
 
@@ -169,7 +169,7 @@ def test_a_job_is_cancelled_and_leaves_the_collection_as_it_was(serve: Any, sett
         (folder / f"{n:03}.md").write_text(f"# Number {n}\n\n" + f"Sentence {n} about something else. " * 40)
     running = serve(settings_for("none"))
     with running.client() as client:
-        job = running.call(running.service.index_paths("docs", [folder]))
+        job = running.call(running.service.collections.index_paths("docs", [folder]))
         cancelled = client.post(f"/v1/jobs/{job.id}/cancel")
         assert cancelled.status_code == 202
         assert running.finished(job.id).state == "cancelled"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from server.chat import ChatService
+from server.chat.collections import CollectionService
 from server.store import keys
 from tests.serving import MakeSettings, Running, Serve
 
@@ -156,7 +156,7 @@ def test_one_job_too_many_is_refused_before_its_file_is_stored(
     running = serve(settings_for("none", limits={"jobs": 2}))
     ann, bob = key(running, "ann"), key(running, "bob")
     go_on = threading.Event()
-    monkeypatch.setattr(ChatService, "_index", lambda *_, **__: go_on.wait(30) and [])
+    monkeypatch.setattr(CollectionService, "_index", lambda *_, **__: go_on.wait(30) and [])
     try:
         with running.client() as client, ThreadPoolExecutor(6) as at_once:
             answers = list(at_once.map(lambda n: upload(client, ann, f"{n}.md", 100), range(6)))

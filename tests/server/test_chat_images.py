@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from server.chat.pictures import _image, shown_in
+from server.chat.pictures import read_image, shown_in
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 
@@ -32,7 +32,7 @@ def test_an_image_lies_below_the_indexed_folder(tmp_path: Path, name: str, found
         (root / place).write_bytes(PNG)
     (root / "guide" / "page.md").write_text("![a](x.png)", encoding="utf-8")
     (root / "guide" / "link.png").symlink_to(tmp_path / "outside.png")
-    image = _image(root / "guide" / "page.md", "guide/page.md", name)
+    image = read_image(root / "guide" / "page.md", "guide/page.md", name)
     assert (image is not None) is found
     assert image is None or (image.data, image.media_type) == (PNG, "image/png")
 

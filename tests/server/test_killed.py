@@ -64,7 +64,9 @@ def test_what_a_server_had_accepted_when_it_was_stopped_is_done_by_the_next(serv
         before = len(client.get("/v1/jobs?collection=box").json()["data"])
 
         async def resume_twice() -> None:
-            await asyncio.gather(second.service.resume_uploads(), second.service.resume_uploads())
+            await asyncio.gather(
+                second.service.collections.resume_uploads(), second.service.collections.resume_uploads()
+            )
 
         second.call(resume_twice())
         resumed, *others = client.get("/v1/jobs?collection=box").json()["data"]
@@ -72,7 +74,7 @@ def test_what_a_server_had_accepted_when_it_was_stopped_is_done_by_the_next(serv
         assert resumed["id"] not in (deleted["id"], accepted["id"])
         assert second.finished(resumed["id"]).state == "done"
         assert documents(client) == ["uploads/new.md"]
-        second.call(second.service.resume_uploads())
+        second.call(second.service.collections.resume_uploads())
         assert client.get("/v1/jobs?collection=box").json()["data"][0]["id"] == resumed["id"], "there is no more to do"
 
 
@@ -95,7 +97,7 @@ def test_the_last_upload_of_a_collection_stays_deleted(serve: Any, settings_for:
     first.stop()
     second = serve(settings)
     with second.client() as client:
-        second.call(second.service.resume_uploads())
+        second.call(second.service.collections.resume_uploads())
         second.finished(client.get("/v1/jobs?collection=box").json()["data"][0]["id"])
         assert documents(client) == []
 

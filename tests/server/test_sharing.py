@@ -108,12 +108,12 @@ def test_a_link_ends_with_the_key_that_gave_it_and_none_is_given_unless_allowed(
     with running.client() as client:
         place = f"/v1/conversations/{client.post('/v1/conversations', json={}, headers=own).json()['id']}"
         secret = client.post(f"{place}/shares", json={}, headers=own).json()["path"].removeprefix("/shared/")
-        assert running.call(running.service.shared(secret))[1]
+        assert running.call(running.service.conversations.open_shared(secret))[1]
         write(running, lambda connection: connection.exec_driver_sql("UPDATE keys SET revoked = 1").rowcount)
         from server.chat import NotFound
 
         try:
-            running.call(running.service.shared(secret))
+            running.call(running.service.conversations.open_shared(secret))
         except NotFound:
             pass
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from server.chat.administration import clustered
+from server.chat.reviews import clustered
 from testing.encoder import WordEncoder
 
 

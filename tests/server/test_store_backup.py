@@ -89,10 +89,10 @@ def test_what_was_backed_up_beside_a_server_comes_back_whatever_was_left_of_the_
     async def serve_and_back_up() -> str:
         async with open_service(settings, warm=False) as service:
             with hold_home(home):
-                kept = await service.create_conversation("docs", "kept")
+                kept = await service.conversations.create("docs", "kept")
                 assert (home / "anaphora.db-wal").stat().st_size > 0
                 await asyncio.to_thread(back_up, home, file)
-                await service.create_conversation("docs", "later")
+                await service.conversations.create("docs", "later")
                 # As a killed server leaves them.
                 for suffix in ("-wal", "-shm"):
                     shutil.copy(home / f"anaphora.db{suffix}", tmp_path)
@@ -110,9 +110,9 @@ def test_what_was_backed_up_beside_a_server_comes_back_whatever_was_left_of_the_
 
     async def look() -> None:
         async with open_service(settings, warm=False) as service:
-            assert [found.id for found in await service.conversations(None)] == [kept]
-            assert len(await service.documents("docs")) == 3
-            assert (await service.search("parental leave", k=1)).passages
+            assert [found.id for found in await service.conversations.listing(None)] == [kept]
+            assert len(await service.collections.documents("docs")) == 3
+            assert (await service.turns.search("parental leave", k=1)).passages
 
     asyncio.run(look())
 

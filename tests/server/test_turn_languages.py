@@ -10,7 +10,7 @@ import pytest
 
 from index.query import Hit, Passage, Query
 from rewriter.protocol import Message
-from server.chat.collections import Collections
+from server.chat.opened import Collections
 from server.settings import IndexSettings, Settings
 from server.turn.answer import AnswerReader
 from server.turn.evidence import best_sentences, numbered
@@ -126,7 +126,7 @@ def test_a_refusal_says_which_languages_are_understood_and_a_multilingual_encode
     encoder = multilingual(tmp_path / "multilingual")
     settings = settings_for(llm.url, index={"encoder": str(encoder), "language": "auto"})
     running = serve(settings)
-    running.finished(running.call(running.service.index_paths("many", [tmp_path / "pages"])).id)
+    running.finished(running.call(running.service.collections.index_paths("many", [tmp_path / "pages"])).id)
     said, details = told(running, "many")
     assert details["evidence"][0]["document_id"].endswith("repair.md"), details["evidence"]
     assert "seems to be in" not in said

@@ -10,8 +10,10 @@ import itertools
 import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
 
-from server.access import LOCAL, Principal
+from server.access import LOCAL, Principal, policy
 from server.chat import (
     ChatError,
     ChatService,
@@ -92,6 +94,31 @@ class FakeService(ChatService):
         self.requests: list[TurnRequest] = []
         self.cancelled = 0
         self.looks = 0
+        services: dict[str, dict[str, Any]] = {
+            "turns": {
+                "ask": self.ask,
+                "examples": self.examples,
+                "get": self.stored_turn,
+                "give_feedback": self.feedback,
+                "retract_feedback": self.retract_feedback,
+            },
+            "conversations": {
+                "create": self.create_conversation,
+                "listing": self.list_conversations,
+                "get": self.conversation,
+                "rename": self.rename_conversation,
+                "delete": self.delete_conversation,
+            },
+            "collections": {
+                "listing": self.list_collections,
+                "documents": self.documents,
+                "document": self.document,
+                "places": self.places,
+            },
+            "admin": {"admit": self.admit, "job": self.job, "may": lambda does: policy.allows(self.principal, does)},
+        }
+        for name, methods in services.items():
+            setattr(self, name, SimpleNamespace(**methods))
 
     def _id(self, kind: str) -> str:
         return f"{kind}-{next(self._ids)}"
@@ -127,7 +154,7 @@ class FakeService(ChatService):
     def as_principal(self, principal: Principal) -> FakeService:
         return self
 
-    async def turn(self, request: TurnRequest) -> AsyncIterator[Event]:
+    async def ask(self, request: TurnRequest) -> AsyncIterator[Event]:
         self.requests.append(request)
         if self.refuse_with is not None:
             raise self.refuse_with
@@ -255,7 +282,7 @@ class FakeService(ChatService):
         self.store[new.id] = new, []
         return new
 
-    async def conversations(
+    async def list_conversations(
         self, query: str | None = None, *, limit: int = 50, offset: int = 0
     ) -> list[ConversationSummary]:
         found = [summary for summary, _ in self.store.values() if not query or query.lower() in summary.title.lower()]
@@ -298,7 +325,7 @@ class FakeService(ChatService):
                     return
         raise NotFound("This turn does not exist any more.")
 
-    async def collections(self) -> list[CollectionSummary]:
+    async def list_collections(self) -> list[CollectionSummary]:
         count = len(self.texts)
         return [
             CollectionSummary(name="docs", documents=count, passages=count * 3, version="1", updated=0.0).model_copy(

@@ -70,10 +70,10 @@ class Site:
             server=ServerSettings(max_body_mb=2, share_days=3),
         )
         async with open_service(settings) as self.service:
-            job = await self.service.index_paths("docs", [self._documents])
+            job = await self.service.collections.index_paths("docs", [self._documents])
             while not job.finished:
                 await asyncio.sleep(0.05)
-                job = await self.service.job(job.id)
+                job = await self.service.admin.job(job.id)
             assert job.state == "done", job
             app = create_app(self.service, settings)
             ui.mount(app, self.service)

@@ -100,7 +100,7 @@ def test_feedback_is_kept_with_its_reason_and_comment(visitor: Visitor, site: Si
     with page.expect_response(held[0].request.url):  # what was said last waits for what was said first
         held[0].continue_()
     page.wait_for_selector(".feedback", state="hidden")
-    kept = [record for record in site.ask(site.service.feedback_records()) if record.turn_id == turn]
+    kept = [record for record in site.ask(site.service.turns.feedback_records()) if record.turn_id == turn]
     assert [(one.rating, one.reason, one.comment) for one in kept] == [
         ("down", "Incomplete", "Hard water is missing <b>.")
     ]
@@ -109,7 +109,7 @@ def test_feedback_is_kept_with_its_reason_and_comment(visitor: Visitor, site: Si
     page.click('.turn [data-rating="down"][data-action="rate"]')
     page.wait_for_selector('.turn [data-rating="down"][data-action="rate"][aria-pressed="false"]')
     page.wait_for_function("document.querySelector('[data-part=said]').textContent === 'Taken back.'")
-    assert turn not in {record.turn_id for record in site.ask(site.service.feedback_records())}
+    assert turn not in {record.turn_id for record in site.ask(site.service.turns.feedback_records())}
 
 
 def test_other_search_words_run_the_turn_again(visitor: Visitor, site: Site) -> None:
@@ -137,7 +137,7 @@ def test_a_conversation_is_reopened_renamed_found_and_deleted(visitor: Visitor, 
     model.select_option("")
     kept = page.url.partition("?c=")[2]
     page.wait_for_function("document.querySelector('[data-part=model]').dataset.chosen === ''")
-    assert site.ask(site.service.conversation(kept)).model == ""
+    assert site.ask(site.service.conversations.get(kept)).model == ""
 
     page.click('[data-action="share"]')
     shared = page.locator('.toast:has-text("/shared/")')
@@ -201,7 +201,7 @@ def test_a_conversation_is_reopened_renamed_found_and_deleted(visitor: Visitor, 
     until = time.monotonic() + 60
     while time.monotonic() < until:
         with contextlib.suppress(NotFound):
-            site.ask(site.service.conversation(here.partition("?c=")[2]))
+            site.ask(site.service.conversations.get(here.partition("?c=")[2]))
             time.sleep(0.05)
             continue
         break
@@ -290,7 +290,7 @@ def test_a_refused_retry_brings_back_what_it_would_have_replaced(visitor: Visito
     page.click('.turn:first-child [data-action="retry"]')
     page.wait_for_selector('.turn:only-child[data-state="answered"]')
     conversation = page.url.partition("?c=")[2]
-    assert len(site.ask(site.service.conversation(conversation)).messages) == 1
+    assert len(site.ask(site.service.conversations.get(conversation)).messages) == 1
 
     # Nothing is lost: the first version comes back with what followed it, here and after the page is loaded again.
     assert page.inner_text(".versions .meta") == "2/2"
@@ -332,7 +332,7 @@ def test_stopping_keeps_what_was_shown_and_retry_replaces_it(visitor: Visitor, s
     page.wait_for_selector('.turn[data-state="interrupted"][data-turn]')
     assert "Stopped before the end." in visitor.last(".banner")
     conversation = page.url.partition("?c=")[2]
-    kept = site.ask(site.service.conversation(conversation)).messages
+    kept = site.ask(site.service.conversations.get(conversation)).messages
     assert [turn.status for turn in kept] == ["interrupted"]
     assert kept[0].answer.startswith("Once upon a time")
 
@@ -343,7 +343,7 @@ def test_stopping_keeps_what_was_shown_and_retry_replaces_it(visitor: Visitor, s
     edited = page.locator(".turn").get_attribute("data-turn")
     page.click('[data-action="retry"]')
     page.wait_for_selector(f'.turn[data-state="answered"]:not([data-turn="{edited}"])')
-    kept = site.ask(site.service.conversation(conversation)).messages
+    kept = site.ask(site.service.conversations.get(conversation)).messages
     assert [turn.question for turn in kept] == ["How often should I descale it?"]
     assert kept[0].id != edited
 
@@ -356,7 +356,7 @@ def test_a_question_in_parts_shows_where_it_is_and_can_be_stopped(visitor: Visit
     page.wait_for_selector('.turn:has-text("Once upon a time")')
     page.keyboard.press("Escape")
     page.wait_for_selector('.turn[data-state="interrupted"][data-turn]')
-    (kept,) = site.ask(site.service.conversation(page.url.partition("?c=")[2])).messages
+    (kept,) = site.ask(site.service.conversations.get(page.url.partition("?c=")[2])).messages
     assert "every three months" in kept.answer
     assert "Once upon a time" in kept.answer
 
@@ -375,7 +375,7 @@ def test_closing_the_tab_stops_its_turn_and_no_other(browser: Browser, site: Sit
     contexts[0].close()
 
     def status(conversation: str) -> str:
-        return site.ask(site.service.conversation(conversation)).messages[0].status
+        return site.ask(site.service.conversations.get(conversation)).messages[0].status
 
     deadline = time.monotonic() + 60
     while status(left) == "pending" and time.monotonic() < deadline:
@@ -498,9 +498,9 @@ def test_a_damaged_collection_says_so_in_one_line(visitor: Visitor, site: Site) 
 
 
 def test_a_place_in_a_pdf_opens_its_page_with_the_place_framed(site: Site, visitor: Visitor) -> None:
-    text = site.ask(site.service.document("docs", "pump.pdf")).text
+    text = site.ask(site.service.collections.document("docs", "pump.pdf")).text
     start = text.index("The pump is oiled")
-    (box,) = site.ask(site.service.places("docs", "pump.pdf", start, start + 17))
+    (box,) = site.ask(site.service.collections.places("docs", "pump.pdf", start, start + 17))
     visitor.open(f"/?collection=docs&document=pump.pdf&at={start}-{start + 17}")
     visitor.page.wait_for_selector(".sheet .cited-box")
     assert visitor.page.inner_text(".sheet figcaption") == "Page 1"
@@ -676,7 +676,7 @@ def test_nothing_keeps_anybody_out(visitor: Visitor, browser: Browser, site: Sit
     page.click(".source.selected .open")
     page.wait_for_selector(".reader[open] mark")
     assert problems() == []
-    site.ask(site.service.create_conversation("docs", "Another"))
+    site.ask(site.service.conversations.create("docs", "Another"))
     page.reload()
     page.wait_for_selector(".turn .chip")
     page.wait_for_selector(".conversation a:has-text('Another')")

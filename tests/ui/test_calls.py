@@ -26,10 +26,10 @@ def call(service: FakeService, name: str, data: object) -> dict[str, Any]:
 
 
 async def talk(service: FakeService, title: str = "") -> tuple[str, str]:
-    conversation = await service.create_conversation("docs", title)
-    async for _ in service.turn(TurnRequest(question="q", conversation_id=conversation.id)):
+    conversation = await service.conversations.create("docs", title)
+    async for _ in service.turns.ask(TurnRequest(question="q", conversation_id=conversation.id)):
         pass
-    return conversation.id, (await service.conversation(conversation.id)).messages[0].id
+    return conversation.id, (await service.conversations.get(conversation.id)).messages[0].id
 
 
 def test_conversations_are_listed_with_escaped_titles(service: FakeService) -> None:

@@ -26,7 +26,7 @@ def played(answer: Answer, search_for: str | None = None) -> TurnView:
     view = TurnView("key", "q <i>?", "docs", search_for)
 
     async def run() -> None:
-        async for event in service.turn(TurnRequest(question="q <i>?", search_for=search_for)):
+        async for event in service.turns.ask(TurnRequest(question="q <i>?", search_for=search_for)):
             view.add(event)
 
     asyncio.run(run())
@@ -143,7 +143,7 @@ def test_every_half_of_a_stream_can_be_shown() -> None:
 
     async def run() -> list[str]:
         shown = []
-        async for event in service.turn(TurnRequest(question="q")):
+        async for event in service.turns.ask(TurnRequest(question="q")):
             view.add(event)
             shown.append(str(view.html()) + str(view.sources_html()))
         return shown
@@ -158,10 +158,10 @@ def test_a_stored_turn_looks_as_it_did_when_it_ended() -> None:
     view = TurnView("key", "q", "docs")
 
     async def run() -> TurnView:
-        conversation = await service.create_conversation("docs")
-        async for event in service.turn(TurnRequest(question="q", conversation_id=conversation.id)):
+        conversation = await service.conversations.create("docs")
+        async for event in service.turns.ask(TurnRequest(question="q", conversation_id=conversation.id)):
             view.add(event)
-        return TurnView.of((await service.conversation(conversation.id)).messages[0])
+        return TurnView.of((await service.conversations.get(conversation.id)).messages[0])
 
     stored = asyncio.run(run())
     stored.key = "key"

@@ -58,7 +58,7 @@ def test_turns_are_reviewed_by_keys(visitor: Visitor, site: Site) -> None:
     page.wait_for_selector("[data-part=rows] li:has-text('answer (counts)')")
     check(page)
     turn = page.url.partition("turn=")[2]
-    kept = site.ask(site.service.review(turn)).current
+    kept = site.ask(site.service.reviews.get(turn)).current
     assert kept is not None
     assert (kept.rewrite, kept.answer, len(kept.passages or ())) == (
         "In which drawer is the ladle kept?",

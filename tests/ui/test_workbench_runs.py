@@ -222,7 +222,7 @@ def test_health_shows_numbers_and_what_found_nothing(bench: Page, site: Site) ->
     asked = f"Which quasars hum at noon {HOSTILE}?"
 
     async def ask() -> None:
-        async for _ in site.service.turn(TurnRequest(question=asked, collection="docs")):
+        async for _ in site.service.turns.ask(TurnRequest(question=asked, collection="docs")):
             pass
 
     site.ask(ask())

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from index.loaders.sandbox import PagePicture
+from server.chat import collections as collection_service
 from server.chat.admission import Admission, Patience
-from server.chat.pictures import PictureMixin
 from server.metrics import Metrics
 from testing.openai_server import FakeOpenAIServer
 from tests.server.test_api_faults import begin, until
@@ -158,7 +158,7 @@ def test_a_turns_first_token_comes_before_all_that_is_asked_beside_it(
         assert written.wait(60)
         return PagePicture(b"", 1.0, 1.0)
 
-    monkeypatch.setattr(PictureMixin, "_drawn", draw)
+    monkeypatch.setattr(collection_service, "draw", draw)
     with FakeOpenAIServer(pieces=said) as llm:
         running = serve(settings_for(llm.url))
         with prepared(running) as client, ThreadPoolExecutor(3) as beside:

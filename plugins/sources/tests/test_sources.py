@@ -156,7 +156,9 @@ def test_a_watched_folder_and_what_is_due_are_read_by_themselves(running: Runnin
                 # Whoever watches needs a moment to begin.
                 (folder / "two.md").write_text(f"# Two\n\nThe canteen closes at {number}.\n", "utf-8")
                 await asyncio.sleep(0.1)
-                found = [one.id for name in ("docs", "other") for one in await running.service.documents(name)]
+                found = [
+                    one.id for name in ("docs", "other") for one in await running.service.collections.documents(name)
+                ]
                 if {"notes/two.md", "due/two.md"} <= set(found):
                     return
             raise AssertionError("the new file is not seen")

@@ -33,7 +33,7 @@ async def read_audit(
 ) -> AuditList:
     """List the acts in your groups; operators of every group also see logins and other entries without a group."""
     return AuditList(
-        data=await service.audit_rows(
+        data=await service.admin.audit_rows(
             since=since, until=until, principal=principal, action=action, after=after, limit=limit
         )
     )

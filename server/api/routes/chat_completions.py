@@ -274,7 +274,7 @@ router = APIRouter(tags=["OpenAI"])
 )
 async def complete(body: CompletionRequest, request: Request, service: Service) -> Completion | Response:
     """Answer the last message from a collection, in the light of the messages before it."""
-    turn = await service.begin(turn_request(body, service.settings.server.max_history_turns))
+    turn = await service.turns.begin(turn_request(body, service.settings.server.max_history_turns))
     writer = Writer(turn, body)
     if body.stream:
         return TurnStream(turn, writer.chunks())

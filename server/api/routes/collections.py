@@ -30,25 +30,25 @@ class DocumentList(BaseModel):
 @router.get("/v1/collections", summary="List collections")
 async def list_collections(service: Service) -> CollectionList:
     """Every collection, with the job that is changing it."""
-    return CollectionList(data=await service.collections())
+    return CollectionList(data=await service.collections.listing())
 
 
 @router.delete("/v1/collections/{collection}", status_code=204, summary="Delete a collection")
 async def delete_collection(collection: CollectionName, service: Service) -> None:
     """Delete it with its uploads; folders it was made from are left alone."""
-    await service.delete_collection(collection)
+    await service.collections.delete(collection)
 
 
 @router.post("/v1/collections/{collection}/reindex", status_code=202, summary="Index a collection again")
 async def reindex(collection: CollectionName, service: Service) -> Job:
     """Look at its folders and uploads again; only what changed is embedded again."""
-    return await service.reindex(collection)
+    return await service.collections.reindex(collection)
 
 
 @router.get("/v1/collections/{collection}/documents", summary="List documents")
 async def list_documents(collection: CollectionName, service: Service) -> DocumentList:
     """Every document of the collection."""
-    return DocumentList(data=await service.documents(collection))
+    return DocumentList(data=await service.collections.documents(collection))
 
 
 @router.post("/v1/collections/{collection}/documents", status_code=202, summary="Upload a document")
@@ -56,7 +56,7 @@ async def upload_document(
     collection: CollectionName, file: Annotated[UploadFile, File(description="The document.")], service: Service
 ) -> Job:
     """Keep a file and index it in the background; a file of the same name is replaced."""
-    return await service.upload(collection, file.filename or "", file.file)
+    return await service.collections.upload(collection, file.filename or "", file.file)
 
 
 @router.get(
@@ -73,7 +73,7 @@ async def page_picture(
     width: Annotated[int, Query(ge=LEAST_WIDTH, le=MOST_WIDTH, description="How wide, in pixels.")] = 1000,
 ) -> Response:
     """A page of a PDF as a picture; `boxes` of evidence count its points from the top left corner."""
-    picture = await service.page_picture(collection, document_id, page, width)
+    picture = await service.collections.page_picture(collection, document_id, page, width)
     size = {"X-Page-Width": f"{picture.width:g}", "X-Page-Height": f"{picture.height:g}"}
     return Response(picture.png, media_type="image/png", headers={"Cache-Control": "private, no-cache", **size})
 
@@ -91,7 +91,7 @@ async def document_image(
     name: Annotated[str, Query(max_length=1000, description="The image as the document names it.")],
 ) -> Response:
     """An image that a document shows, where it lies below the indexed folder."""
-    image = await service.document_image(collection, document_id, name)
+    image = await service.collections.document_image(collection, document_id, name)
     return Response(image.data, media_type=image.media_type, headers={"Cache-Control": "private, no-cache"})
 
 
@@ -104,16 +104,16 @@ async def list_passages(
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
 ) -> PassagePage:
     """List the passages of a document, in its order."""
-    return await service.passages(collection, document_id, offset=offset, limit=limit)
+    return await service.collections.passages(collection, document_id, offset=offset, limit=limit)
 
 
 @router.get("/v1/collections/{collection}/documents/{document_id:path}", summary="Read a document")
 async def read_document(collection: CollectionName, document_id: DocumentId, service: Service) -> DocumentText:
     """The text that citations' offsets count in, with its sections."""
-    return await service.document(collection, document_id)
+    return await service.collections.document(collection, document_id)
 
 
 @router.delete("/v1/collections/{collection}/documents/{document_id:path}", status_code=202, summary="Remove an upload")
 async def delete_document(collection: CollectionName, document_id: DocumentId, service: Service) -> Job:
     """Take an uploaded document out of the collection and off the disk, in the background."""
-    return await service.delete_document(collection, document_id)
+    return await service.collections.delete_document(collection, document_id)

@@ -85,19 +85,19 @@ async def list_conversations(
     offset: Annotated[int, Query(ge=0, le=2**31)] = 0,
 ) -> ConversationList:
     """Newest first; a search adds an excerpt of what matched."""
-    return ConversationList(data=await service.conversations(query or None, limit=limit, offset=offset))
+    return ConversationList(data=await service.conversations.listing(query or None, limit=limit, offset=offset))
 
 
 @router.post("/v1/conversations", status_code=201, summary="Begin a conversation")
 async def create_conversation(body: NewConversation, service: Service) -> ConversationSummary:
     """A new, empty conversation."""
-    return await service.create_conversation(body.collection or "", body.title, body.model)
+    return await service.conversations.create(body.collection or "", body.title, body.model)
 
 
 @router.get("/v1/conversations/{conversation_id}", summary="Read a conversation")
 async def read_conversation(conversation_id: ConversationId, service: Service) -> ConversationDetail:
     """The conversation with the turns that are shown, oldest first; each names its other `versions`."""
-    return await service.conversation(conversation_id)
+    return await service.conversations.get(conversation_id)
 
 
 class ShareDays(StrictBody):
@@ -115,14 +115,14 @@ class ShareList(BaseModel):
 @router.get("/v1/conversations/{conversation_id}/shares", summary="List the links to a conversation")
 async def list_shares(conversation_id: ConversationId, service: Service) -> ShareList:
     """Those that have not expired, without their secrets."""
-    return ShareList(data=await service.shares(conversation_id))
+    return ShareList(data=await service.conversations.shares(conversation_id))
 
 
 @router.post("/v1/conversations/{conversation_id}/shares", status_code=201, summary="Share a conversation by a link")
 async def share(conversation_id: ConversationId, body: ShareDays, service: Service) -> NewShare:
     """Anybody with the link reads the conversation, without a key, until it expires, is taken back, or its author may
     not read it any more."""
-    return await service.share_conversation(conversation_id, body.days)
+    return await service.conversations.share(conversation_id, body.days)
 
 
 @router.delete("/v1/conversations/{conversation_id}/shares/{share_id}", status_code=204, summary="Take a link back")
@@ -132,13 +132,13 @@ async def take_back_share(
     service: Service,
 ) -> None:
     """The link leads to nothing from now on."""
-    await service.take_back_share(conversation_id, share_id)
+    await service.conversations.revoke_share(conversation_id, share_id)
 
 
 @router.post("/v1/conversations/{conversation_id}/versions", summary="Show another version of a turn")
 async def show_version(conversation_id: ConversationId, body: ShownVersion, service: Service) -> ConversationDetail:
     """The version takes its place, and the turns that followed it come back; what was shown is kept."""
-    return await service.show_version(conversation_id, body.turn_id)
+    return await service.conversations.show_version(conversation_id, body.turn_id)
 
 
 @router.patch("/v1/conversations/{conversation_id}", summary="Change a conversation")
@@ -147,16 +147,16 @@ async def change_conversation(
 ) -> ConversationSummary:
     """Give it another title, or another model to answer."""
     if body.model is not None:
-        await service.choose_model(conversation_id, body.model)
+        await service.conversations.choose_model(conversation_id, body.model)
     if body.title is not None:
-        return await service.rename_conversation(conversation_id, body.title)
-    return await service.conversation(conversation_id)
+        return await service.conversations.rename(conversation_id, body.title)
+    return await service.conversations.get(conversation_id)
 
 
 @router.delete("/v1/conversations/{conversation_id}", status_code=204, summary="Delete a conversation")
 async def delete_conversation(conversation_id: ConversationId, service: Service) -> None:
     """Delete it with its turns, traces and feedback; it cannot be had back."""
-    await service.delete_conversation(conversation_id)
+    await service.conversations.delete(conversation_id)
 
 
 @router.get(
@@ -177,7 +177,7 @@ async def export_conversation(
     style: Annotated[Literal["json", "markdown"], Query(alias="format")] = "json",
 ) -> Response:
     """JSON with everything, or Markdown to read."""
-    text = await service.export_conversation(conversation_id, style)
+    text = await service.conversations.export(conversation_id, style)
     kind, suffix = ("application/json", "json") if style == "json" else ("text/markdown", "md")
     return attachment(text, kind, f"conversation-{conversation_id[:8]}.{suffix}")
 
@@ -196,7 +196,7 @@ async def export_conversation(
 )
 async def ask(conversation_id: ConversationId, body: NewTurn, service: Service) -> Response:
     """Answer a question and keep it; the events are those the page shows."""
-    turn = await service.begin(TurnRequest(conversation_id=conversation_id, **dict(body)))
+    turn = await service.turns.begin(TurnRequest(conversation_id=conversation_id, **dict(body)))
     return TurnStream(turn, turn_events(turn))
 
 
@@ -209,10 +209,10 @@ async def turn_events(turn: RunningTurn) -> AsyncIterator[bytes]:
 @router.get("/v1/turns/{turn_id}", summary="Read a turn")
 async def read_turn(turn_id: TurnId, service: Service) -> StoredTurn:
     """A turn as it is kept, also one of which another version is shown."""
-    return await service.stored_turn(turn_id)
+    return await service.turns.get(turn_id)
 
 
 @router.get("/v1/turns/{turn_id}/trace", summary="Read what happened in a turn")
 async def read_trace(turn_id: TurnId, service: Service) -> Trace:
     """The steps of a turn with inputs, outputs and seconds."""
-    return await service.trace(turn_id)
+    return await service.turns.trace(turn_id)

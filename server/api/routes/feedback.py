@@ -32,13 +32,13 @@ class FeedbackList(BaseModel):
 @router.post("/v1/feedback", status_code=201, summary="Rate a turn")
 async def give_feedback(body: NewFeedback, service: Service) -> Feedback:
     """Keep a rating with its reason and comment."""
-    return await service.feedback(body.turn_id, body.rating, body.reason, body.comment)
+    return await service.turns.give_feedback(body.turn_id, body.rating, body.reason, body.comment)
 
 
 @router.get("/v1/feedback", summary="List feedback")
 async def list_feedback(service: Service) -> FeedbackList:
     """Every rating with its question and answer."""
-    return FeedbackList(data=await service.feedback_records())
+    return FeedbackList(data=await service.turns.feedback_records())
 
 
 @router.get(
@@ -49,7 +49,7 @@ async def list_feedback(service: Service) -> FeedbackList:
 )
 async def export_feedback(service: Service) -> Response:
     """Every rating with its question and answer, as JSON lines."""
-    lines = [record.model_dump_json() + "\n" for record in await service.feedback_records()]
+    lines = [record.model_dump_json() + "\n" for record in await service.turns.feedback_records()]
     return attachment("".join(lines), "application/x-ndjson", "feedback.jsonl")
 
 
@@ -58,4 +58,4 @@ async def retract_feedback(
     turn_id: Annotated[str, Path(description="The turn that was rated.")], service: Service
 ) -> None:
     """Forget what was thought of a turn."""
-    await service.retract_feedback(turn_id)
+    await service.turns.retract_feedback(turn_id)

@@ -39,7 +39,7 @@ async def ready(service: Service) -> JSONResponse:
 
     Details are shown to operators of every group, and to everybody if no key is needed.
     """
-    readiness = await service.readiness()
+    readiness = await service.admin.readiness()
     return JSONResponse(readiness.model_dump(mode="json"), 200 if readiness.ready else 503)
 
 
@@ -55,4 +55,4 @@ async def ready(service: Service) -> JSONResponse:
 async def metrics(service: Service) -> Response:
     """Turns by stage and ending, tokens, citations dropped, the queue, errors, requests; for operators of every
     group."""
-    return Response(service.exposition(), media_type="text/plain; version=0.0.4")
+    return Response(service.admin.exposition(), media_type="text/plain; version=0.0.4")

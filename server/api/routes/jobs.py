@@ -30,16 +30,16 @@ async def list_jobs(
     ] = None,
 ) -> JobList:
     """Newest first, those of earlier runs of the server too."""
-    return JobList(data=await service.jobs(collection))
+    return JobList(data=await service.admin.jobs(collection))
 
 
 @router.get("/v1/jobs/{job_id}", summary="Watch a job")
 async def show_job(job_id: JobId, service: Service) -> Job:
     """How the job stands now."""
-    return await service.job(job_id)
+    return await service.admin.job(job_id)
 
 
 @router.post("/v1/jobs/{job_id}/cancel", status_code=202, summary="Cancel a job")
 async def cancel_job(job_id: JobId, service: Service) -> Job:
     """Ask the job to stop; the collection stays as it was before it."""
-    return await service.cancel_job(job_id)
+    return await service.admin.cancel_job(job_id)

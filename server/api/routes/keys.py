@@ -44,34 +44,34 @@ class GrantList(BaseModel):
 @router.get("/v1/keys", summary="List API keys")
 async def list_keys(service: Service) -> KeyList:
     """Keys within your own role and groups; never the key itself."""
-    return KeyList(data=await service.keys())
+    return KeyList(data=await service.admin.keys())
 
 
 @router.post("/v1/keys", status_code=201, summary="Make an API key")
 async def create_key(body: KeyRequest, service: Service) -> NewKey:
     """The key itself is told this once: only a hash of it is kept."""
-    return await service.create_key(body.name, body.role, body.groups, body.expires_days)
+    return await service.admin.create_key(body.name, body.role, body.groups, body.expires_days)
 
 
 @router.delete("/v1/keys/{key_id}", status_code=204, summary="Revoke an API key")
 async def revoke_key(key_id: Annotated[str, Path(description="The key's id, as listed.")], service: Service) -> None:
     """Make it useless from now on, with the sessions that began with it."""
-    await service.revoke_key(key_id)
+    await service.admin.revoke_key(key_id)
 
 
 @router.get("/v1/collections/{collection}/grants", summary="List who may use a collection")
 async def list_grants(collection: CollectionName, service: Service) -> GrantList:
     """The groups it is granted to, as far as you are in them."""
-    return GrantList(data=await service.grants(collection))
+    return GrantList(data=await service.collections.grants(collection))
 
 
 @router.put("/v1/collections/{collection}/grants/{group}", summary="Let a group use a collection")
 async def grant(collection: CollectionName, group: GroupName, service: Service) -> GrantList:
     """A collection that was granted to nobody belonged to `default`, which then needs a grant of its own."""
-    return GrantList(data=await service.grant(collection, group))
+    return GrantList(data=await service.collections.grant(collection, group))
 
 
 @router.delete("/v1/collections/{collection}/grants/{group}", status_code=204, summary="Take a collection from a group")
 async def revoke_grant(collection: CollectionName, group: GroupName, service: Service) -> None:
     """The last grant stays: without any the collection would belong to `default`."""
-    await service.revoke_grant(collection, group)
+    await service.collections.revoke_grant(collection, group)

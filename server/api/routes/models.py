@@ -38,7 +38,7 @@ def _model(info: CollectionSummary) -> ModelObject:
 @router.get("/v1/models", summary="List collections as models")
 async def list_models(service: Service) -> ModelList:
     """Every collection, by name."""
-    return ModelList(data=[_model(info) for info in await service.collections()])
+    return ModelList(data=[_model(info) for info in await service.collections.listing()])
 
 
 @router.get("/v1/models/{model}", summary="Show one collection as a model")
@@ -46,7 +46,7 @@ async def show_model(
     model: Annotated[str, Path(description="The collection's name.")], service: Service
 ) -> ModelObject:
     """One collection."""
-    for info in await service.collections():
+    for info in await service.collections.listing():
         if info.name == model:
             return _model(info)
     raise NotFound(f"There is no collection {model[:80]!r}.", code="model_not_found", param="model")

@@ -28,7 +28,7 @@ async def list_reviews(
     offset: Annotated[int, Query(ge=0, le=100_000)] = 0,
 ) -> ReviewPage:
     """The newest 5,000 turns, most doubtful first; reviewed ones in the order of that."""
-    return await service.reviews(
+    return await service.reviews.listing(
         state=state, doubt=doubt, collection=collection, query=query, limit=limit, offset=offset
     )
 
@@ -41,23 +41,23 @@ async def list_reviews(
 )
 async def export_reviews(service: Service, collection: Of = "") -> Response:
     """Reviewed conversations as JSON lines: pairs to train on, and a set of questions that quote their evidence."""
-    lines = [dialog.line() for dialog in await service.reviewed_dialogs(collection)]
+    lines = [dialog.line() for dialog in await service.reviews.dialogs(collection)]
     return attachment("".join(lines), "application/x-ndjson", "reviewed.jsonl")
 
 
 @router.get("/v1/reviews/{turn_id}", summary="Read a turn to review")
 async def read_review(turn_id: TurnId, service: Service) -> ReviewDetail:
     """The turn, what was said before it, and all that was ever made of it."""
-    return await service.review(turn_id)
+    return await service.reviews.get(turn_id)
 
 
 @router.post("/v1/reviews/{turn_id}", status_code=201, summary="Review a turn")
 async def give_review(turn_id: TurnId, body: NewReview, service: Service) -> ReviewDetail:
     """Say what is right. Every word is a row of its own; what was not said stays as it was."""
-    return await service.give_review(turn_id, body)
+    return await service.reviews.give(turn_id, body)
 
 
 @router.post("/v1/reviews/{turn_id}/undo", status_code=201, summary="Take back the last review")
 async def undo_review(turn_id: TurnId, service: Service) -> ReviewDetail:
     """Take back what was said last, by a further row."""
-    return await service.undo_review(turn_id)
+    return await service.reviews.undo(turn_id)

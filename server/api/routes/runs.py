@@ -33,22 +33,22 @@ class Promotion(BaseModel):
 @router.get("/v1/runs", summary="List runs")
 async def list_runs(service: Service) -> RunList:
     """Every run of the home with its progress, and the commands that start further ones."""
-    return RunList(data=await service.runs(), commands=await service.run_commands())
+    return RunList(data=await service.admin.runs(), commands=await service.admin.run_commands())
 
 
 @router.get("/v1/runs/{group}/{name}", summary="Show a run")
 async def show_run(group: RunGroup, name: RunName, service: Service) -> RunDetail:
     """Its progress, figures and tables."""
-    return await service.run(group, name)
+    return await service.admin.run(group, name)
 
 
 @router.post("/v1/runs/{group}/{name}/promote", summary="Promote a run")
 async def promote_run(group: TrainedGroup, name: RunName, service: Service) -> Promotion:
     """Make a trained run serve, once it was opened and asked; a rewriter from the next turn on."""
-    return Promotion(serves=name, instead_of=await service.promote_run(group, name))
+    return Promotion(serves=name, instead_of=await service.admin.promote_run(group, name))
 
 
 @router.post("/v1/runs/{group}/rollback", summary="Undo the last promotion")
 async def roll_back(group: TrainedGroup, service: Service) -> Promotion:
     """Bring back what served before."""
-    return Promotion(serves=await service.roll_back(group))
+    return Promotion(serves=await service.admin.roll_back(group))

@@ -38,7 +38,7 @@ async def search(body: SearchRequest, request: Request, service: Service) -> Sea
     """Rewrite, search with every leg, fuse and rerank; best first, with the rank each search gave."""
     return await while_connected(
         request,
-        service.search(
+        service.turns.search(
             body.query,
             collection=body.collection,
             history=[Message(message.role, message.text) for message in body.history],

@@ -22,4 +22,4 @@ async def statistics(
     ] = None,
 ) -> Statistics:
     """Over the turns you may see. Questions are shown where texts are recorded (`trace.content`)."""
-    return await service.statistics(days=days, collection=collection or "")
+    return await service.reviews.statistics(days=days, collection=collection or "")

@@ -1,0 +1,238 @@
+"""`AdminService`: jobs, runs, API keys, the audit log, readiness and metrics.
+
+Nobody gives more than there is: a key's role and groups are within those of whoever makes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from sqlalchemy import Connection
+
+from rewriter.protocol import RunError
+from server import runs
+from server.access import DEFAULT_GROUP, EVERY_GROUP, Role, policy
+from server.audit_log import entry
+from server.chat.authorization import ServiceBase, requires
+from server.chat.error_mapping import (
+    MAX_ID_CHARS,
+    Conflict,
+    Forbidden,
+    InvalidRequest,
+    NotFound,
+    checked_group,
+    checked_name,
+    clean,
+    found_or_missing,
+    run_blocking,
+    store_errors,
+)
+from server.chat.types import KeySummary, NewKey, Readiness
+from server.runs import COMMANDS, FOLDERS, TRAINED, RunDetail, RunGroup, RunSummary, TrainedGroup
+from server.store import audit, keys
+from server.store.records import AuditRecord, Job
+
+MAX_GROUPS = 100
+MAX_KEY_NAME = 100
+DAY = 86_400.0
+MAX_ROWS = 1000
+
+
+class AdminService(ServiceBase):
+    """The server and its home, as far as whoever acts may see and change them."""
+
+    @requires("jobs")
+    async def job(self, job_id: str) -> Job:
+        """How a job stands. Raises NotFound."""
+        key = clean(job_id, MAX_ID_CHARS, "job_id")
+        with store_errors():
+            return found_or_missing(await asyncio.to_thread(self.core.runner.find, key, self.principal), "job", key)
+
+    @requires("jobs")
+    async def jobs(self, collection: str | None = None) -> list[Job]:
+        """Newest first."""
+        name = checked_name(collection) if collection else None
+        with store_errors():
+            return await asyncio.to_thread(self.core.runner.listing, self.principal, name)
+
+    @requires("jobs")
+    async def cancel_job(self, job_id: str) -> Job:
+        """Ask a job to stop; the collection then stays as it was before it. Raises NotFound."""
+        job = await self.job(job_id)
+        await self.account("job.cancel", job.id, collection=job.collection)
+        with store_errors():
+            await asyncio.to_thread(self.core.runner.cancel, job.id)
+        return await self.job(job_id)
+
+    @requires("server")
+    async def runs(self) -> list[RunSummary]:
+        """Return every run of the home, the newest first."""
+        return await asyncio.to_thread(runs.list_runs, self.core.settings.home)
+
+    @requires("server")
+    async def run_commands(self) -> dict[RunGroup, str]:
+        """Return the command that starts a run of each group in a terminal."""
+        home = str(self.core.settings.home.absolute())
+        return {group: command.replace("{home}", home) for group, command in COMMANDS.items()}
+
+    @requires("server")
+    async def run(self, group: RunGroup, name: str) -> RunDetail:
+        """Return a run with its figures and tables. Raises NotFound."""
+        run = await asyncio.to_thread(runs.read_run, self.core.settings.home, group, name)
+        if run is None:
+            raise NotFound(f"There is no run {name[:80]!r} of {group}.", code="run_not_found")
+        return run
+
+    @requires("server")
+    async def run_folder(self, group: RunGroup, name: str) -> Path:
+        """Return the folder of a run. Raises NotFound."""
+        await self.run(group, name)
+        return self.core.settings.home / FOLDERS[group] / name
+
+    @requires("server")
+    async def promote_run(self, group: TrainedGroup, name: str) -> str:
+        """Make a trained run serve and return the name of the one it replaces. Raises NotFound, Conflict."""
+        await self.run(group, name)
+        await self.account("run.promote", f"{group}/{name}")
+        try:
+            return await asyncio.to_thread(runs.promote, self.core.settings.home, name, TRAINED[group])
+        except RunError as error:
+            raise Conflict(str(error), code="cannot_serve") from error
+
+    @requires("server")
+    async def roll_back(self, group: TrainedGroup) -> str:
+        """Bring back what served before the last promotion and return its name. Raises Conflict."""
+        await self.account("run.rollback", group)
+        try:
+            return await asyncio.to_thread(runs.rollback, self.core.settings.home, TRAINED[group])
+        except RunError as error:
+            raise Conflict(str(error), code="cannot_serve") from error
+
+    @requires("keys")
+    async def keys(self) -> list[KeySummary]:
+        """Every key whose role and groups are within those of whoever asks, oldest first; never the key itself."""
+        listed = await self._read(keys.listing)
+        return [KeySummary.of(key) for key in listed if policy.may_give(self.principal, key.role, key.groups)]
+
+    @requires("keys")
+    async def create_key(
+        self, name: str, role: Role = "reader", groups: Sequence[str] = (DEFAULT_GROUP,), days: float | None = None
+    ) -> NewKey:
+        """Make a key, which is told this once. `days` is how long it opens anything; None: until it is revoked.
+
+        Raises Forbidden for a role or a group beyond one's own.
+        """
+        label = " ".join("".join(char if char.isprintable() else " " for char in name).split())
+        if not label or len(name) > MAX_KEY_NAME:
+            raise InvalidRequest("A key's name has 1 to 100 characters; say whose it is, or what for.", param="name")
+        if not groups or len(groups) > MAX_GROUPS:
+            raise InvalidRequest(f"A key is in 1 to {MAX_GROUPS} groups.", param="groups")
+        within = frozenset(group if group == EVERY_GROUP else checked_group(group) for group in groups)
+        if days is not None and not 0 < days <= 36_500:
+            raise InvalidRequest("A key lasts more than no days, and 36,500 at most.", param="expires_days")
+        if not policy.may_give(self.principal, role, within):
+            raise self.refusal("keys", error=Forbidden("A key has no more than your own role and groups."))
+        expires = None if days is None else time.time() + days * DAY
+
+        def make(connection: Connection) -> tuple[keys.ApiKey, str]:
+            api_key, secret = keys.create(connection, label, role, within, expires)
+            detail = {"name": label, "role": role, "groups": sorted(within), "expires": expires}
+            audit.append(connection, entry(self.principal, "key.create", api_key.id, detail=detail))
+            return api_key, secret
+
+        api_key, secret = await self._write(make)
+        return NewKey(**KeySummary.of(api_key).model_dump(), key=secret)
+
+    @requires("keys")
+    async def revoke_key(self, key_id: str) -> None:
+        """Make a key useless from now on, with the sessions that began with it. Raises NotFound."""
+        wanted = key_id.strip()[:80]
+        key_ids = {key.id for key in await self.keys() if key.revoked is None}
+        if wanted not in key_ids:
+            raise NotFound(f"There is no active key {wanted!r}.", code="key_not_found")
+        await self.account("key.revoke", wanted)
+        await self._write(keys.revoke, wanted)
+
+    @requires("audit")
+    async def audit_rows(
+        self,
+        *,
+        since: float = 0.0,
+        until: float | None = None,
+        principal: str = "",
+        action: str = "",
+        after: int = 0,
+        limit: int = 100,
+    ) -> list[AuditRecord]:
+        """Rows after number `after`, oldest first; times are seconds since the epoch."""
+        groups = None if self.principal.everywhere else self.principal.groups
+        filters = {"since": since, "until": until, "principal": principal, "action": action, "after": after}
+        await self.account("log.read", detail={name: value for name, value in filters.items() if value})
+        return await self._read(
+            audit.listing,
+            since=since,
+            until=until,
+            principal=principal,
+            action=action,
+            groups=groups,
+            after=after,
+            limit=max(1, min(limit, MAX_ROWS)),
+        )
+
+    @requires("ready")
+    async def readiness(self) -> Readiness:
+        """Whether a question to the default collection would be answered without waiting for anything to load.
+
+        The reason is shown to operators of every group.
+        """
+        readiness = await self._readiness()
+        return readiness if self.may("server") else Readiness(ready=readiness.ready, engine="", collection="")
+
+    async def _readiness(self) -> Readiness:
+        core, name = self.core, self.core.settings.collection
+        waiting, problems = list[str](), list[str]()
+        engine = core.models.keeper.running
+        if core.models.keeper.problem:
+            problems.append(core.models.keeper.problem)
+        elif engine is None:
+            waiting.append("the language model")
+        elif not await asyncio.to_thread(engine.healthy):
+            problems.append("The language model does not answer.")
+        elif core.answers.problem:
+            problems.append(core.answers.problem)
+        if core.models.rewriters.problem:
+            problems.append(core.models.rewriters.problem)
+        if core.models.reranker_problem:
+            problems.append(core.models.reranker_problem)
+        if problem := await core.disk.problem():
+            problems.append(problem)
+        if core.opened.is_open(name) or core.opened.problem(name):
+            # It is searched even where a problem is known: that is how its end is noticed.
+            fails = await core.searching.problem()
+            if problem := core.opened.problem(name) or fails:
+                problems.append(problem)
+        elif await run_blocking(lambda: core.opened.exists(name)):
+            waiting.append(f"the collection {name}")
+        else:
+            problems.append(f"There is no collection {name} yet. Index documents into it.")
+        return Readiness(
+            ready=not waiting and (engine is not None and not problems),
+            engine=engine.name if engine else "",
+            collection=name,
+            waiting_for=tuple(waiting),
+            problems=tuple(problems),
+            warnings=tuple(filter(None, (await core.limits.look(), core.opened.outdated(name)))),
+        )
+
+    @requires("ready")
+    async def admit(self) -> None:
+        """Count a request that did not come by the API. Raises LimitReached."""
+        await self.core.limits.request(self.principal)
+
+    @requires("server")
+    def exposition(self) -> bytes:
+        """Return the server's metrics in Prometheus' text format."""
+        return self.core.metrics.exposition()

@@ -1,0 +1,317 @@
+"""One turn from the queue to the store: bounded, recorded, kept whatever becomes of its reader.
+
+The turn itself is in `server.turn.run`, and admission in `server.chat.admission`; this module gives a turn its history
+and a time limit, stores it as it begins, as it is shown and as it ends, and counts it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+import uuid
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
+from contextlib import aclosing
+from typing import TYPE_CHECKING, TypeVar
+
+from sqlalchemy import Connection
+
+from rewriter.protocol import Conversation
+from server.access import Ownership, Principal
+from server.audit_log import entry
+from server.chat.admission import QueueSlot
+from server.chat.error_mapping import ChatError, Unavailable
+from server.chat.types import TurnRequest
+from server.store import StoreError, audit, conversations, turns
+from server.store.audit import AuditEntry
+from server.store.records import TurnStatus
+from server.turn.events import DoneEvent, ErrorEvent, Event, EvidenceEvent, RewriteEvent, SupportEvent, TokenEvent
+from server.turn.run import TurnInput
+from server.turn.steps import tell_evidence
+from server.turn.system_messages import history_for_model
+from text.recorder import Call
+
+if TYPE_CHECKING:
+    from server.chat.core import ServiceCore
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+CHARS_PER_TOKEN = 4
+"""What a token is taken to be where no model has counted."""
+
+_REQUEST = {"search_for", "where", "regenerate_of", "answer_tokens", "split_questions"}
+
+CHECKPOINT_SECONDS = 1.0
+"""How much of an answer that is being shown may be missing after the process was killed."""
+
+
+class RunningTurn(AsyncIterator[Event]):
+    """A turn that has its place in the queue. Iterate it to run it, and close it in any case.
+
+    Closing it early, or cancelling the task that iterates, stops the model; the turn is then kept as
+    interrupted. Its trace belongs to what is current where it is made.
+    """
+
+    def __init__(
+        self, core: ServiceCore, request: TurnRequest, ticket: QueueSlot, ownership: Ownership, principal: Principal
+    ) -> None:
+        self.id = uuid.uuid4().hex
+        self._core = core
+        self._request = request
+        self._ticket = ticket
+        self._ownership = ownership
+        self._principal = principal
+        self._content = core.settings.trace.content
+        self._keeps_texts = self._content or request.conversation_id is not None
+        body = request.model_dump(mode="json", include=_REQUEST, exclude_none=True)
+        self._call = core.tracing.begin_turn(
+            self.id, request.conversation_id, request.collection, request.question, body
+        )
+        self._waiting = self._call.begin("wait")
+        self._rewrite: RewriteEvent | None = None
+        self._evidence: EvidenceEvent | None = None
+        self._evidence_step: Call | None = None
+        self._answer: list[str] = []
+        self._checkpointed = time.monotonic()
+        self._problem = ""
+        self._ended = False
+        self._limit: asyncio.Timeout | None = None
+        self._stopped: tuple[str, str] | None = None
+        self._events = self._run()
+        self.storing: asyncio.Task[bool] | None = None
+        """Storing the turn as begun, where nobody has waited for it."""
+
+    async def store(self) -> bool:
+        """Store the turn as begun; False if its conversation is gone. A full disk stops nothing."""
+        request = self._request
+        question = request.question if self._keeps_texts else ""
+        try:
+            return await self._core.database.write(
+                turns.begin,
+                turn_id=self.id,
+                conversation_id=request.conversation_id,
+                collection=request.collection,
+                question=question,
+                search_for=request.search_for if self._keeps_texts else None,
+                regenerate_of=request.regenerate_of,
+                title=conversations.clean_title(request.question),
+                runner=self._core.mark.id,
+                ownership=self._ownership,
+            )
+        except StoreError as error:
+            self._not_stored(error)
+            return True
+
+    async def __anext__(self) -> Event:
+        return await anext(self._events)
+
+    async def aclose(self) -> None:
+        """Stop the turn if it still runs, and give its place to the next."""
+        try:
+            await self._events.aclose()
+        finally:
+            await self._give_back()
+
+    def stop(self, code: str, message: str) -> None:
+        """End the turn soon with an error event that says why."""
+        self._stopped = code, message
+        if self._limit is not None:
+            self._limit.reschedule(asyncio.get_running_loop().time())
+
+    async def _run(self) -> AsyncGenerator[Event, None]:
+        """The turn's events once it has its place, with an error of its own where it takes too long."""
+        core, request = self._core, self._request
+        try:
+            try:
+                await self._within(None, self._ticket.wait())
+                self._waiting.end()
+                deadline = asyncio.get_running_loop().time() + core.settings.server.turn_seconds
+                events = core.choices.get(request.model, core.engine).run(
+                    TurnInput(
+                        question=request.question,
+                        collection=request.collection,
+                        conversation=await self._within(deadline, self._history()),
+                        search_for=request.search_for,
+                        where=request.where,
+                        turn_id=self.id,
+                        conversation_id=request.conversation_id,
+                        answer_tokens=request.answer_tokens,
+                        group=self._ownership.group,
+                        split_questions=request.split_questions,
+                    )
+                )
+                async with aclosing(events):
+                    while (event := await self._within(deadline, anext(events, None))) is not None:
+                        yield await self._note(event)
+            except TimeoutError:
+                limit = core.settings.server.turn_seconds
+                code, message = self._stopped or (
+                    "turn_timeout",
+                    f"The turn took longer than {limit:g} s and was stopped. Ask for less, or raise "
+                    "server.turn_seconds.",
+                )
+                yield await self._note(self._error(code, message))
+            except ChatError as error:
+                yield await self._note(self._error(error.code, error.message))
+            except Exception:
+                log.exception("turn %s failed", self.id)
+                yield await self._note(self._error("internal_error", "The turn failed; the server's log says why."))
+        finally:
+            await self._give_back()
+
+    async def _within(self, deadline: float | None, step: Awaitable[T]) -> T:
+        """`step`, stopped at the deadline or by `stop`: around each wait, for the reader's own time is not ours.
+
+        Meanwhile the turn's call is the current one.
+        """
+        if self._stopped:
+            deadline = 0.0
+        with self._call.current():
+            async with asyncio.timeout_at(deadline) as self._limit:
+                try:
+                    return await step
+                finally:
+                    self._limit = None
+
+    async def _history(self) -> Conversation:
+        request, limit = self._request, self._core.settings.server.max_history_turns
+        if request.conversation_id is None:
+            return history_for_model(request.history or ())
+        conversation_id = request.conversation_id
+        before = request.regenerate_of if self._problem else self.id
+        try:
+            return await self._core.database.read(
+                turns.history, conversation_id, self._principal, before=before, limit=limit
+            )
+        except StoreError as error:
+            raise Unavailable(str(error), code="store_failed") from error
+
+    async def _note(self, event: Event) -> Event:
+        """Remember and count an event; the last one is given out only when it is stored."""
+        metrics = self._core.metrics
+        match event:
+            case RewriteEvent():
+                self._rewrite = event
+                metrics.rewrites.labels(event.decision).inc()
+            case EvidenceEvent():
+                self._evidence = event
+                # Its passages are recorded when the turn has ended, so that they delay no token.
+                self._evidence_step = self._call.begin("evidence")
+            case TokenEvent():
+                self._answer.append(event.text)
+                self._checkpoint()
+            case SupportEvent():
+                metrics.unsupported.inc(not event.supported)
+            case DoneEvent():
+                self._ended = True
+                self._core.answers.note(event)
+                metrics.dropped_citations.inc(event.dropped_citations)
+                metrics.tokens.labels("prompt").inc(event.prompt_tokens)
+                metrics.tokens.labels("completion").inc(event.completion_tokens)
+                self._count("asked" if event.alternatives else event.status, event.seconds)
+                await self._finish(event.status, event)
+                if self._problem:
+                    return event.model_copy(update={"warning": self._problem})
+            case ErrorEvent():
+                self._ended = True
+                self._core.answers.note(event)
+                step = self._call.begin("error")
+                step.label(error=event.code)
+                step.fail(event.code, event.message)
+                step.end()
+                metrics.errors.labels(event.code).inc()
+                self._count("failed", event.seconds)
+                await self._finish("failed", event)
+            case _:
+                pass
+        return event
+
+    def _count(self, status: str, seconds: dict[str, float]) -> None:
+        self._core.metrics.turns.labels(status).inc()
+        for stage, value in seconds.items():
+            self._core.metrics.stage_seconds.labels(stage).observe(value)
+
+    def _checkpoint(self) -> None:
+        now = time.monotonic()
+        if now - self._checkpointed < CHECKPOINT_SECONDS or not self._keeps_texts or self._problem:
+            return
+        self._checkpointed = now
+        answer = "".join(self._answer)
+        self._core.database.write_later(lambda c: turns.checkpoint(c, self.id, answer), alone=False)
+
+    async def _finish(self, status: TurnStatus, ending: DoneEvent | ErrorEvent | None) -> None:
+        self._end_steps()
+        trace = self._core.tracing.end(self._call, status, "".join(self._answer))
+        tokens = self._tokens(ending)
+        await self._core.limits.spend(self._principal, tokens)
+        if self.storing is not None:
+            await asyncio.wait({self.storing})
+        if self._problem:
+            return
+        texts = self._keeps_texts
+        noted = self._noted(status, tokens)
+
+        def write(connection: Connection) -> None:
+            turns.finish(
+                connection,
+                self.id,
+                status=status,
+                answer="".join(self._answer) if texts else "",
+                rewrite=self._rewrite if texts else None,
+                evidence=self._evidence if texts else None,
+                ending=ending if texts else None,
+                trace=trace,
+            )
+            audit.append(connection, noted)
+
+        try:
+            await self._core.database.write(write)
+        except StoreError as error:
+            self._not_stored(error)
+
+    def _tokens(self, ending: DoneEvent | ErrorEvent | None) -> int:
+        """Return the tokens of the turn; for a stopped one, an estimate from the text read and written so far."""
+        if isinstance(ending, DoneEvent):
+            return ending.prompt_tokens + ending.completion_tokens
+        read = sum(len(passage.text) for passage in self._evidence.passages) if self._evidence else 0
+        return math.ceil((read + sum(map(len, self._answer))) / CHARS_PER_TOKEN)
+
+    def _noted(self, status: TurnStatus, tokens: int) -> AuditEntry:
+        """The turn as a row of the audit log, which is written with it and so delays no answer."""
+        request, who = self._request, self._principal
+        detail: dict[str, object] = {"tokens": tokens, "conversation": request.conversation_id or ""}
+        if self._core.settings.audit.content:
+            detail["question"] = request.question
+        collection, group = request.collection, self._ownership.group
+        return entry(who, "turn.ask", self.id, collection=collection, group=group, outcome=status, detail=detail)
+
+    def _end_steps(self) -> None:
+        """End the open calls of the turn; their inputs are written down only now, when nobody waits."""
+        self._waiting.end()
+        if (step := self._evidence_step) is not None and self._evidence is not None:
+            tell_evidence(step, self._evidence)
+            step.end(seconds=0.0)
+
+    def _not_stored(self, error: StoreError) -> None:
+        log.error("turn %s could not be stored: %s", self.id, error)
+        self._core.metrics.store_failures.inc()
+        self._problem = f"This turn was answered but not saved. {error}"
+
+    def _error(self, code: str, message: str) -> ErrorEvent:
+        return ErrorEvent(
+            turn_id=self.id,
+            conversation_id=self._request.conversation_id,
+            code=code,
+            message=message,
+            answer="".join(self._answer),
+        )
+
+    async def _give_back(self) -> None:
+        self._ticket.release()
+        if not self._ended:
+            self._ended = True
+            self._count("interrupted", {})
+            await self._finish("interrupted", None)

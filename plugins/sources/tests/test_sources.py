@@ -205,6 +205,10 @@ def test_what_waits_for_another_job_says_so_once(capsys: pytest.CaptureFixture[s
     later = [waiting, waiting, waiting.model_copy(update={"state": "done"})]
 
     class Busy:
+        @property
+        def admin(self) -> Busy:
+            return self
+
         async def job(self, job_id: str) -> Job:
             return later.pop(0)
 

@@ -6,12 +6,9 @@ from papers.command_line import paper_app
 from papers.orconvqa.check_command import check as check_command
 from papers.orconvqa.compare_command import compare as compare_command
 from papers.orconvqa.dialogs_command import dialogs as dialogs_command
-<<<<<<< HEAD
+from papers.orconvqa.families_command import families as families_command
 from papers.orconvqa.responses_command import bertscore, responses
 from papers.orconvqa.retrieval_command import candidates, retrieval, tables
-=======
-from papers.orconvqa.families_command import families as families_command
->>>>>>> 4af1825 (Training is one stage on Trainer with every family's settings in the recipe; conditional rewriters start from a hub id, a folder or ONNX files and serve by CTranslate2; fresh weights and Mamba are papers/orconvqa's)
 from papers.orconvqa.rewrite_command import rewrite as rewrite_command
 from papers.orconvqa.rewriting_command import rewriting as rewriting_command
 
@@ -22,16 +19,12 @@ app = paper_app(
     check=check_command,
     rewrite=rewrite_command,
     compare=compare_command,
-<<<<<<< HEAD
     bertscore=bertscore,
     responses=responses,
     retrieval=retrieval,
     tables=tables,
     candidates=candidates,
-=======
-    bertscore=bertscore_command,
     families=families_command,
->>>>>>> 4af1825 (Training is one stage on Trainer with every family's settings in the recipe; conditional rewriters start from a hub id, a folder or ONNX files and serve by CTranslate2; fresh weights and Mamba are papers/orconvqa's)
 )
 
 if __name__ == "__main__":

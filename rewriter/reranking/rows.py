@@ -89,12 +89,8 @@ def _row(line: str, where: str, source: str) -> RerankExample:
     except ValidationError as error:
         problem = error.errors()[0]
         raise ExampleError(
-<<<<<<< HEAD
-            f"{where} is no row to train a cross-encoder on ({error!r}): `anaphora adapt` writes such rows."
-=======
             f"{where} is no row to train a cross-encoder on ({'.'.join(map(str, problem['loc']))}: {problem['msg']}): "
-            "`anaphora eval candidates` writes such rows."
->>>>>>> 4af1825 (Training is one stage on Trainer with every family's settings in the recipe; conditional rewriters start from a hub id, a folder or ONNX files and serve by CTranslate2; fresh weights and Mamba are papers/orconvqa's)
+            "`anaphora adapt` writes such rows."
         ) from error
     if not row.question.strip():
         raise ExampleError(f"{where} has no `question`, or an empty one.")

@@ -225,11 +225,7 @@ def test_what_is_no_row_is_named(tmp_path: Path) -> None:
     assert list(read_rows(path)) == [good, other]
     for line, said in (
         ("{", "line 2 is no row to train a cross-encoder on"),
-<<<<<<< HEAD
-        ('{"question": "q", "rewrite": "r", "history": []}', "line 2 is no row.*anaphora adapt"),
-=======
-        ('{"question": "q", "passages": [{"text": 3}]}', "line 2 is no row.*eval candidates"),
->>>>>>> 4af1825 (Training is one stage on Trainer with every family's settings in the recipe; conditional rewriters start from a hub id, a folder or ONNX files and serve by CTranslate2; fresh weights and Mamba are papers/orconvqa's)
+        ('{"question": "q", "passages": [{"text": 3}]}', "line 2 is no row.*anaphora adapt"),
         ('{"question": " ", "passages": [{"text": "a", "relevant": true}]}', "line 2 has no `question`"),
         ('{"question": "q", "passages": [{"text": "a", "relevant": true}]}', "line 2 needs a passage that is relevant"),
     ):

@@ -195,9 +195,8 @@ def check_collections(settings: Settings, describe: Callable[[BaseException], st
     """Every collection can be opened and searched."""
     from index.collection import list_collections
     from index.query import Query
-    from server.chat.loaded_models import Models
-    from server.chat.opened import Collections
-    from server.chat.probes import SEARCH_FAILURES
+    from server.chat.admin import SEARCH_FAILURES
+    from server.chat.loaded_models import Collections, Models
     from server.registry import registered_models
 
     root = settings.home / "collections"

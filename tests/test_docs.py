@@ -147,7 +147,7 @@ def test_exit_codes_are_those_of_the_program() -> None:
 def test_every_endpoint_is_described(tmp_path: Path) -> None:
     from server.api.app import create_app
     from server.chat import ChatService
-    from server.chat.core import ServiceCore
+    from server.chat.service import ServiceCore
     from server.store import Database, Runner
     from server.tracing import Tracing
 

@@ -109,7 +109,7 @@ def open_database(settings: Settings) -> Iterator[Database]:
 @contextmanager
 def open_collection(settings: Settings, models: Models) -> Iterator[Collection]:
     """The collection named by the settings, as a chat turn opens it. Raises CollectionNotFound."""
-    from server.chat.opened import Collections
+    from server.chat.loaded_models import Collections
 
     collections = Collections(settings, models)
     try:

@@ -21,7 +21,7 @@ from index.fusion import fuse
 from index.lexical import K1
 from plugins.evidence.rewrite_checks import EvidenceTexts
 from plugins.evidence.source import SourcePassage, Within, clipped
-from server.chat.document_texts import NAME, NAMES, YEAR
+from server.chat.documents import NAME, NAMES, YEAR
 from server.turn.support import SUPPORTED
 from text.sentences import sentence_spans
 from text.words import FUNCTION_WORDS, words

@@ -24,13 +24,13 @@ from server.chat.error_mapping import (
     run_blocking,
     store_errors,
 )
-from server.chat.types import CollectionSummary
+from server.chat.loaded_models import CollectionSummary
 from server.store import audit, grants, turns
 from server.store.records import StoredTurn
 
 if TYPE_CHECKING:
     from index.collection import Collection
-    from server.chat.core import ServiceCore
+    from server.chat.service import ServiceCore
 
 S = TypeVar("S", bound="ServiceBase")
 P = ParamSpec("P")

@@ -20,7 +20,25 @@ from index.loaders.sandbox import PagePicture
 from index.passages import boxes_of
 from server.access import DEFAULT_GROUP, Ownership, policy
 from server.chat.authorization import ServiceBase, requires
-from server.chat.document_texts import cited_documents, linked_documents, linked_spans, markers, references
+from server.chat.documents import (
+    LEAST_WIDTH,
+    MOST_WIDTH,
+    DocumentImage,
+    DocumentSummary,
+    DocumentText,
+    LinkView,
+    MarkerView,
+    PassagePage,
+    ReferenceView,
+    cited_documents,
+    draw,
+    linked_documents,
+    linked_spans,
+    markers,
+    read_image,
+    references,
+    shown_in,
+)
 from server.chat.error_mapping import (
     MAX_ID_CHARS,
     ChatError,
@@ -39,16 +57,7 @@ from server.chat.error_mapping import (
     run_blocking,
     store_errors,
 )
-from server.chat.pictures import LEAST_WIDTH, MOST_WIDTH, DocumentImage, draw, read_image, shown_in
-from server.chat.types import (
-    CollectionSummary,
-    DocumentSummary,
-    DocumentText,
-    LinkView,
-    MarkerView,
-    PassagePage,
-    ReferenceView,
-)
+from server.chat.loaded_models import CollectionSummary
 from server.jobs import JobProgress
 from server.plugins import parts
 from server.store import grants, jobs, standalone, uploads

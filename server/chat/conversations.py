@@ -11,9 +11,15 @@ from sqlalchemy import Connection
 from server.access import Principal, policy
 from server.chat.authorization import MAX_LISTED, ServiceBase, requires
 from server.chat.error_mapping import MAX_QUERY_CHARS, Forbidden, InvalidRequest, checked_name, clean, found_or_missing
-from server.chat.types import NewShare
 from server.store import conversations, export, shares, turns
 from server.store.records import ConversationDetail, ConversationSummary, Share
+
+
+class NewShare(Share):
+    """A link that was made just now: `path` on this server is the link itself, which cannot be had again."""
+
+    path: str
+
 
 S = TypeVar("S", bound=ConversationSummary)
 MAX_TITLE_CHARS = 400

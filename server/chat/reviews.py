@@ -24,9 +24,8 @@ from server.chat.error_mapping import (
     run_blocking,
 )
 from server.chat.turns import MAX_COMMENT_CHARS, TurnService
-from server.chat.types import StageTimes, Statistics, UnansweredQuestions
 from server.store import reviewed, statistics, turns
-from server.store.records import StoredTurn, View
+from server.store.records import DayCounts, StoredTurn, View
 from server.store.reviewed import (
     Doubt,
     MarkedPassage,
@@ -39,6 +38,34 @@ from server.store.reviewed import (
 
 if TYPE_CHECKING:
     from index.encoders import Encoder
+
+
+class StageTimes(View):
+    """Seconds that a stage took, median and 95th percentile, over so many turns."""
+
+    stage: str
+    p50: float
+    p95: float
+    turns: int
+
+
+class UnansweredQuestions(View):
+    """Questions that ask for the same and found nothing: some of their wordings, and the newest turn's id."""
+
+    questions: tuple[str, ...]
+    turns: int
+    newest: str
+
+
+class Statistics(View):
+    """How the server fares. Days without turns are left out; `unanswered` is empty where texts are not recorded."""
+
+    since: float
+    days: list[DayCounts]
+    stages: list[StageTimes] = Field(description="Over the newest traced turns; `turn` is a whole one.")
+    unanswered: list[UnansweredQuestions]
+    content: bool = Field(description="Whether texts are recorded (`trace.content`).")
+
 
 MAX_PASSAGE_CHARS = 8_000
 DAY = 86_400.0

@@ -15,25 +15,60 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from contextlib import aclosing
 from typing import TYPE_CHECKING, TypeVar
 
+from pydantic import Field
 from sqlalchemy import Connection
 
-from rewriter.protocol import Conversation
+from index.query import Where
+from rewriter.protocol import Conversation, Message
 from server.access import Ownership, Principal
 from server.audit_log import entry
-from server.chat.admission import QueueSlot
 from server.chat.error_mapping import ChatError, Unavailable
-from server.chat.types import TurnRequest
+from server.chat.limits import QueueSlot
 from server.store import StoreError, audit, conversations, turns
 from server.store.audit import AuditEntry
-from server.store.records import TurnStatus
-from server.turn.events import DoneEvent, ErrorEvent, Event, EvidenceEvent, RewriteEvent, SupportEvent, TokenEvent
+from server.store.records import TurnStatus, View
+from server.turn.events import (
+    DoneEvent,
+    ErrorEvent,
+    Event,
+    EvidenceEvent,
+    RewriteEvent,
+    SupportEvent,
+    TokenEvent,
+)
 from server.turn.run import TurnInput
 from server.turn.steps import tell_evidence
 from server.turn.system_messages import history_for_model
 from text.recorder import Call
 
 if TYPE_CHECKING:
-    from server.chat.core import ServiceCore
+    from server.chat.service import ServiceCore
+
+
+class TurnRequest(View):
+    """A question to be answered.
+
+    Either `conversation_id` (the stored turns are the history and this turn is added to them), or
+    `history` (nothing is remembered of it but the trace), or neither.
+
+    `regenerate_of` names a stored turn of the conversation of which this is a new version (retry, or an
+    edited question): that turn is set aside with those after it, and can be shown again.
+    `search_for` replaces what the rewriter would make of the question. `where` filters on passage
+    metadata. `answer_tokens` may only lower the limit of the settings. `model` is one of `llm.choices`; empty: the
+    conversation's. `split_questions` overrides the setting.
+    """
+
+    question: str
+    collection: str = Field(default="", description="Empty: the conversation's, else the default collection.")
+    conversation_id: str | None = None
+    history: tuple[Message, ...] | None = None
+    search_for: str | None = None
+    where: Where | None = None
+    regenerate_of: str | None = None
+    answer_tokens: int | None = None
+    model: str = ""
+    split_questions: bool | None = None
+
 
 T = TypeVar("T")
 

@@ -13,9 +13,9 @@ from typing import Any
 from index.query import Where
 from rewriter.protocol import Message, PassThroughRewriter
 from server.access import Ownership
-from server.chat.admission import QueueSlot
 from server.chat.authorization import MAX_LISTED, ServiceBase, requires
 from server.chat.conversations import ConversationService
+from server.chat.documents import EXAMPLES, FOLLOW_UPS, READ, SECONDS, TRIED, Suggestion, is_answered, pick, suggestion
 from server.chat.error_mapping import (
     MAX_QUERY_CHARS,
     InvalidRequest,
@@ -27,9 +27,8 @@ from server.chat.error_mapping import (
     index_errors,
     run_blocking,
 )
-from server.chat.running_turn import RunningTurn
-from server.chat.suggestions import EXAMPLES, FOLLOW_UPS, READ, SECONDS, TRIED, is_answered, pick, suggestion
-from server.chat.types import SearchResult, Suggestion, TurnRequest
+from server.chat.limits import QueueSlot
+from server.chat.running_turn import RunningTurn, TurnRequest
 from server.replay import ReplayChanges, ReplayError, replay
 from server.store import feedback, turns
 from server.store.records import (
@@ -40,15 +39,26 @@ from server.store.records import (
     StoredTurn,
     Trace,
     TraceSummary,
+    View,
 )
 from server.traces import grafted, restored
 from server.tracing import Tracing
-from server.turn.events import DoneEvent, Event
+from server.turn.events import DoneEvent, Event, Evidence, RewriteEvent
 from server.turn.evidence import numbered
 from server.turn.models import TurnModels
 from server.turn.steps import TurnFailed
 from server.turn.system_messages import history_for_model
 from text.names import NAME_RULE, is_name
+
+
+class SearchResult(View):
+    """Evidence that a turn would receive, and more of it."""
+
+    rewrite: RewriteEvent
+    passages: list[Evidence]
+    reranked: bool
+    seconds: float
+
 
 MAX_FILTER_KEYS = 20
 MAX_FILTER_VALUES = 200

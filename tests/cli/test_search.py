@@ -60,8 +60,7 @@ def read_run(path: Path) -> dict[str, list[str]]:
 
 
 def test_the_run_is_what_a_turn_finds(search: Search, command_home: Path, model_home: Path, tmp_path: Path) -> None:
-    from server.chat.loaded_models import Models
-    from server.chat.opened import Collections
+    from server.chat.loaded_models import Collections, Models
     from server.rewriters import open_rewriter
     from server.turn.search import TurnSearch
 

@@ -11,7 +11,7 @@ from index.documents import LABELS, LINKS, Document
 from index.errors import LoadError
 from index.loaders import load
 from index.records import DocumentInfo
-from server.chat.document_texts import linked_spans
+from server.chat.documents import linked_spans
 
 SOURCE = """\
 Guide

@@ -11,7 +11,7 @@ import pytest
 from reportlab.pdfgen.canvas import Canvas
 
 from index.loaders.sandbox import PagePicture
-from server.chat.pictures import PictureCache
+from server.chat.documents import PictureCache
 
 
 def bicycles() -> bytes:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from server.chat import probes
+from server.chat import admin as probes
 from server.store import jobs
 from server.store.records import Job
 from tests.rows import MINE

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from server.chat.pictures import read_image, shown_in
+from server.chat.documents import read_image, shown_in
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 

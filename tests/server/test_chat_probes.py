@@ -9,7 +9,8 @@ import pytest
 
 from index.errors import CollectionCorrupt
 from index.version import Pace
-from server.chat import collections, probes
+from server.chat import admin as probes
+from server.chat import loaded_models as collections
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from index.documents import LINKS, Document
 from index.records import DocumentInfo
-from server.chat.document_texts import cited_documents, linked_documents, linked_spans, markers
+from server.chat.documents import cited_documents, linked_documents, linked_spans, markers
 
 NUMBERED = [
     "[1] A. Stone. Care of the Pump. 2001.",

@@ -10,7 +10,7 @@ import pytest
 
 from index.query import Hit, Passage, Query
 from rewriter.protocol import Message
-from server.chat.opened import Collections
+from server.chat.loaded_models import Collections
 from server.settings import IndexSettings, Settings
 from server.turn.answer import AnswerReader
 from server.turn.evidence import best_sentences, numbered

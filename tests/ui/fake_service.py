@@ -44,7 +44,7 @@ from server.chat import (
     TokenEvent,
     TurnRequest,
 )
-from server.chat.suggestions import pick
+from server.chat.documents import pick
 
 
 @dataclass

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from server.chat import ErrorEvent, Event, NearestEvent, Quotation, RewriteEvent, StepEvent, TokenEvent, TurnRequest
-from server.chat.types import LinkView
+from server.chat.documents import LinkView
 from server.turn.events import Alternative
 from tests.ui.fake_service import Answer, FakeService, Text
 from ui.source_panel import anchored, document_link, ranking_name, reader_html, sources_html

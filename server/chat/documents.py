@@ -1,0 +1,439 @@
+"""Documents as they are shown: references, links, pages and images, and questions that their headings answer."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import posixpath
+import re
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from urllib.parse import unquote
+
+import regex
+from pydantic import Field
+
+from index.documents import LABELLED, LINKS, REFERENCES, Document
+from index.errors import LoadError
+from index.loaders.parser_worker import Limits
+from index.loaders.reading import read_bytes
+from index.loaders.sandbox import PageMissing, PagePicture, shared_pool
+from index.records import DocumentInfo
+from server.chat.error_mapping import Conflict, NotFound, Unavailable
+from server.settings import IndexSettings
+from server.store.records import View
+from server.turn.decision import chances, decide, language_of_hits
+from server.turn.evidence import best_sentences, select_evidence
+from server.turn.search import TurnSearch
+from server.turn.support import SupportScorer
+from text.words import words
+
+
+class DocumentSummary(View):
+    """A document of a collection. `removable` is true for uploads, which this server may delete."""
+
+    id: str
+    title: str
+    source: str
+    format: str
+    passages: int
+    removable: bool
+    warning: str = Field(default="", description="What of its file was left out, and why.")
+
+
+class SectionView(View):
+    """One section's place in a document's text."""
+
+    heading: tuple[str, ...]
+    start: int
+    end: int
+    page: int | None
+
+
+class ReferenceView(View):
+    """An entry of a document's list of references, and the document of the collection that it names, or empty."""
+
+    text: str
+    document_id: str
+
+
+class MarkerView(View):
+    """A place in a document's text that names the entry `reference` (from 0) of its list of references."""
+
+    start: int
+    end: int
+    reference: int
+
+
+class LinkView(View):
+    """A stretch of a document's text that leads to another document, at the heading of that anchor if it has one."""
+
+    start: int
+    end: int
+    document_id: str
+    anchor: str = ""
+
+
+class DocumentText(View):
+    """A document's text as it was indexed; citations' `start` and `end` count its characters.
+
+    `links` are the addresses of links in it that lead to documents of the collection; `linked` are the words that did
+    in a file whose text here shows words alone. The list of references is no part of the text.
+    """
+
+    id: str
+    title: str
+    source: str
+    text: str
+    sections: tuple[SectionView, ...]
+    references: tuple[ReferenceView, ...] = ()
+    markers: tuple[MarkerView, ...] = ()
+    links: Mapping[str, str] = {}
+    linked: tuple[LinkView, ...] = ()
+
+
+class Suggestion(View):
+    """A question that the section of this document should answer."""
+
+    question: str
+    document_id: str
+    title: str
+    heading: tuple[str, ...]
+
+
+class PassageView(View):
+    """A passage of a document as it is searched, with its place in the document's text."""
+
+    id: str
+    text: str
+    kind: str
+    heading: tuple[str, ...]
+    page: int | None
+    start: int
+    end: int
+
+
+class PassagePage(View):
+    """Some of a document's passages, from number `offset` on, and how many there are."""
+
+    data: list[PassageView]
+    offset: int
+    total: int
+
+
+YEAR = r"(?:19|20)\d\d[a-z]?"
+
+
+NAME = r"\p{Lu}[\p{L}'’\-]+"
+
+
+NAMES = rf"{NAME}(?:(?:,? (?:and|&) |, ){NAME})*(?:,? et al\b\.?)?"
+
+_LINK = regex.compile(r"\]\(\s*<?([^)\s<>]{1,500})|^ {0,3}\[[^\]\n]+\]:\s*<?([^\s<>]{1,500})", regex.MULTILINE)
+_KINDS = (".md", ".mdx", ".rst", ".html", ".htm")
+_ENDINGS = ("", *_KINDS, *(f"/index{kind}" for kind in _KINDS), "/README.md")
+_LABEL = regex.compile(r"\[([^\[\]]{1,24})\]|(\d{1,3})\.?\s")
+_BRACKETS = regex.compile(r"\[([^\[\]\n]{1,80})\]")
+_PART = regex.compile(r"[^,;\s][^,;]*")
+_NAMED = regex.compile(rf"({NAMES})(?:['’]s)?,? ?[(\[]?({YEAR})\b")
+_FIRST = regex.compile(r",| and | & |\(")
+_LEAST_TITLE = 3
+"""Words of a title that is looked for in references."""
+
+
+def references(document: Document) -> list[str]:
+    """The entries of a document's list of references."""
+    return str(document.metadata.get(REFERENCES, "")).splitlines()
+
+
+def markers(text: str, entries: Sequence[str]) -> list[tuple[int, int, int]]:
+    """The places of a text that name one of the entries, in their order: start, end, and the entry's number from 0.
+
+    `12` in `[12]` is one, and `Smith and Jones, 2019`.
+    """
+    labels = {(match[1] or match[2]).strip(): n for n, entry in enumerate(entries) if (match := _LABEL.match(entry))}
+    markers = list[tuple[int, int, int]]()
+    for bracket in _BRACKETS.finditer(text) if labels else ():
+        for part in _PART.finditer(text, *bracket.span(1)):
+            name = regex.split(r"[–-]", part.group())[0].strip()
+            if (n := labels.get(part.group().strip(), labels.get(name))) is not None:
+                markers.append((*part.span(), n))
+    authors = [(*_authors(entry), n) for n, entry in enumerate(entries)]
+    for match in _NAMED.finditer(text) if entries else ():
+        named, year = regex.findall(NAME, match[1]), match[2]
+        fitting = [
+            (len(every), n)
+            for first, every, years, n in authors
+            if year in years and named[0] in first and all(name in every for name in named[1:])
+        ]
+        if fitting:
+            markers.append((*match.span(), min(fitting)[1]))
+    return sorted(markers)
+
+
+def _authors(entry: str) -> tuple[list[str], list[str], set[str]]:
+    """The names of an entry's first author and of all, and its years."""
+    years = list(regex.finditer(rf"\b{YEAR}\b", entry))
+    by = entry[: years[0].start()] if years and years[0].start() > 5 else entry[:120]
+    return regex.findall(NAME, _FIRST.split(by)[0]), regex.findall(NAME, by), {year.group() for year in years}
+
+
+def cited_documents(own: str, entries: Iterable[str], infos: Iterable[DocumentInfo]) -> list[str]:
+    """The document of the collection whose title each entry holds; empty where there is none."""
+    titles = {
+        _folded(info.title): info.id for info in infos if info.id != own and len(words(info.title)) >= _LEAST_TITLE
+    }
+    return [
+        titles[max(matching, key=len)] if (matching := [title for title in titles if title in folded]) else ""
+        for folded in map(_folded, entries)
+    ]
+
+
+def _folded(text: str) -> str:
+    return f" {' '.join(words(text))} "
+
+
+def linked_documents(document: Document, infos: Sequence[DocumentInfo]) -> Mapping[str, str]:
+    """Addresses of links as they are written, and the documents of the collection that they lead to."""
+    ids, sources = _known(infos)
+    targets = {match[1] or match[2] for match in _LINK.finditer(document.text)}
+    return {href: to for href in sorted(targets) if (to := _target(href, document.id, ids, sources))}
+
+
+def _target(href: str, own: str, ids: set[str], sources: Mapping[str, str]) -> str:
+    path = unquote(href.split("#")[0].split("?")[0])
+    if not path or "://" in path:
+        return sources.get(path.rstrip("/"), "") if path else ""
+    return next((candidate for candidate in _paths(path, own) if candidate in ids and candidate != own), "")
+
+
+def _paths(path: str, own: str) -> Iterator[str]:
+    beside = posixpath.normpath(posixpath.join(posixpath.dirname(own), path)).lstrip("/")
+    yield from (beside + ending for ending in _ENDINGS)
+    yield from (beside.removesuffix(".html") + kind for kind in (".md", ".rst"))
+
+
+def linked_spans(document: Document, infos: Sequence[DocumentInfo]) -> list[tuple[int, int, str, str]]:
+    """The stretches of a text that were links to documents of the collection: start, end, document, and the anchor."""
+    try:
+        links = [(int(a), int(b), str(href)) for a, b, href in json.loads(str(document.metadata.get(LINKS, "[]")))]
+    except (ValueError, TypeError):
+        return []
+    (ids, sources), labels = _known(infos), dict[str, tuple[str, str]]()
+    for info in infos if any(href.startswith(LABELLED) for _, _, href in links) else ():
+        labels |= {label: (info.id, str(anchor)) for label, anchor in _labels(info).items()}
+
+    def target(href: str) -> tuple[str, str]:
+        if href.startswith(LABELLED):
+            return labels.get(unquote(href.removeprefix(LABELLED)), ("", ""))
+        return _target(href, document.id, ids, sources), unquote(href.partition("#")[2])
+
+    targets = ((a, b, *target(href)) for a, b, href in links)
+    return [link for link in targets if link[2]]
+
+
+def _labels(info: DocumentInfo) -> dict[str, object]:
+    """A document's labels; none where its own front matter says something else under that name."""
+    try:
+        labels = json.loads(info.labels)
+    except ValueError:
+        return {}
+    return labels if isinstance(labels, dict) else {}
+
+
+def _known(infos: Sequence[DocumentInfo]) -> tuple[set[str], dict[str, str]]:
+    """The ids of documents, and the ids of those that have an address in the web."""
+    return {info.id for info in infos}, {info.source.rstrip("/"): info.id for info in infos if "://" in info.source}
+
+
+LEAST_WIDTH, MOST_WIDTH = 100, 2000
+"""Pixels."""
+
+_CACHED_BYTES = 32 << 20
+_LARGEST_IMAGE = 8 << 20
+_SHOWN = re.compile(r"!\[[^\]\n]*\]\(\s*<?([^)\s>]+)|<img\s[^>]*?\bsrc\s*=\s*[\"']([^\"'>]+)", re.IGNORECASE)
+_KINDS = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentImage:
+    """An image of a document: its bytes, and what they are by their beginning."""
+
+    data: bytes
+    media_type: str
+
+
+def shown_in(text: str) -> set[str]:
+    """The names of the images that a text shows."""
+    return {match[1] or match[2] for match in _SHOWN.finditer(text)}
+
+
+def read_image(path: Path, document_id: str, name: str) -> DocumentImage | None:
+    """The image that lies where the name says from `path`, below the folder that `document_id` is below."""
+    root = (
+        path.parents[document_id.count("/")] if path.as_posix().endswith(f"/{document_id}") else path.parent
+    ).resolve()
+    try:
+        wanted = (path.parent / unquote(name.split("#")[0].split("?")[0])).resolve()
+        hidden = wanted.is_relative_to(root) and any(part.startswith(".") for part in wanted.relative_to(root).parts)
+        if not wanted.is_relative_to(root) or hidden:
+            return None
+        data = read_bytes(wanted, _LARGEST_IMAGE)
+    except (OSError, ValueError, LoadError):
+        return None
+    kind = next((kind for magic, kind in _KINDS if data.startswith(magic)), "")
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        kind = "image/webp"
+    return DocumentImage(data, kind) if kind else None
+
+
+class PictureCache:
+    """The pictures that were drawn last, up to so many bytes."""
+
+    def __init__(self, most_bytes: int = _CACHED_BYTES) -> None:
+        self._most = most_bytes
+        self._bytes = 0
+        self._kept: OrderedDict[tuple[str, int, int], PagePicture] = OrderedDict()
+
+    def get(self, key: tuple[str, int, int]) -> PagePicture | None:
+        """The picture of a file's content, page and width, if it is kept."""
+        if key in self._kept:
+            self._kept.move_to_end(key)
+        return self._kept.get(key)
+
+    def put(self, key: tuple[str, int, int], picture: PagePicture) -> None:
+        """Keep a picture, and let go of the oldest ones."""
+        if (before := self._kept.pop(key, None)) is not None:
+            self._bytes -= len(before.png)
+        self._kept[key] = picture
+        self._bytes += len(picture.png)
+        while self._bytes > self._most:
+            _, gone = self._kept.popitem(last=False)
+            self._bytes -= len(gone.png)
+
+
+def draw(path: Path, digest: str, page: int, width: int, index: IndexSettings) -> PagePicture:
+    """Return a page of a PDF as a picture, `width` pixels wide. Raises NotFound, Conflict, Unavailable."""
+    try:
+        with path.open("rb") as file:
+            if hashlib.file_digest(file, "sha256").hexdigest() != digest:
+                raise Conflict(
+                    "The file has changed since it was indexed. Index the collection again.", code="file_changed"
+                )
+        limits = Limits(index.parse_seconds, index.parse_memory_mb, **index.pdf.model_dump())
+        return shared_pool(limits).draw(path, page, width, index.max_file_mb)
+    except OSError as error:
+        raise NotFound("The document's file is not there any more.", code="page_not_found") from error
+    except PageMissing as error:
+        raise NotFound(str(error), code="page_not_found", param="page") from error
+    except LoadError as error:
+        raise Unavailable(str(error), code="page_not_drawn") from error
+
+
+_PER_DOCUMENT = 3
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# Verbs that hardly begin a heading as nouns: "Query parameters" asks for nothing, "Turn off" does.
+_IMPERATIVE = _words(
+    """add allow ask build call change check choose clean collect combine compare compute configure connect convert
+    create customise customize declare define delete deploy disable edit enable export extend fetch find fix generate
+    get handle hide import improve include inspect install integrate keep load make manage measure merge migrate mount
+    move open override parse pass prepare prevent publish raise read receive reduce register reload remove rename
+    replace restart restore restrict reuse run save secure select send serve set share show sign sort split start stop
+    store submit switch sync tell translate tune turn upload use validate verify wrap write"""
+)
+_STANDING = _words(
+    """changelog license licence contributing contents index overview introduction summary notes note references
+    reference appendix faq todo about readme history credits authors see also recap info tip warning example
+    examples usage more next steps"""
+)
+
+
+_ASKING = _words("how what when where which who whom whose why can could do does is are may must should will")
+_BEING = _words("is are was were can must should will")
+_ARTICLES = _words("a an the")
+_NUMBERED = re.compile(
+    r"(?i)(?:section|chapter|part|step|lesson|day|week|page|figure|table|appendix)\W*[\dA-Z]{1,3}\b.*"
+)
+"""A heading that counts."""
+
+
+def question_about(heading: str) -> str | None:
+    """A question a section of this heading answers; None where the heading says too little."""
+    heading = re.sub(r"[`*_#]|\{[^}]*\}|^\W*\d+(\.\d+)*\.?\s+", "", heading).strip().rstrip(".:")
+    words = heading.lower().split()
+    if not 4 <= len(heading) <= 60 or len(words) > 8 or all(word in _STANDING for word in words):
+        return None
+    if heading.endswith("?"):
+        return heading if words[0] in _ASKING and len(words) > 2 else None
+    if words[0] in _ASKING:
+        return f"{heading}?" if len(words) > 2 and words[0] == "what" and words[1] in _BEING else None
+    if _NUMBERED.fullmatch(heading):
+        return None
+    if words[0] in _IMPERATIVE and len(words) > 1:
+        return f"How do I {heading[0].lower()}{heading[1:]}?"
+    if len(words) == 1 and words[0].isascii() and not heading[0].isupper():
+        return None
+    if words[0] in _ARTICLES:
+        heading = heading[0].lower() + heading[1:]
+    return f"What should I know about {heading}?"
+
+
+def suggestion(document_id: str, title: str, heading: tuple[str, ...]) -> Suggestion | None:
+    """The question that a section's heading makes."""
+    question = question_about(heading[-1]) if heading else None
+    if question is None:
+        return None
+    return Suggestion(question=question, document_id=document_id, title=title or document_id, heading=heading)
+
+
+def pick(documents: Iterable[Document | DocumentText], count: int) -> list[Suggestion]:
+    """Questions over all documents: the best of each first, those before that ask how to do something."""
+    ranked = list[tuple[int, int, Suggestion]]()
+    for document in documents:
+        suggestions = [suggestion(document.id, document.title, section.heading) for section in document.sections]
+        best = sorted(
+            (suggestion for suggestion in suggestions if suggestion is not None),
+            key=lambda suggestion: _rank(suggestion.question),
+        )
+        ranked += [(n, _rank(suggestion.question), suggestion) for n, suggestion in enumerate(best[:_PER_DOCUMENT])]
+    chosen: dict[str, Suggestion] = {}
+    for _, _, picked in sorted(ranked, key=lambda rank_and_suggestion: rank_and_suggestion[:2]):
+        chosen.setdefault(picked.question, picked)
+    return list(chosen.values())[:count]
+
+
+def _rank(question: str) -> int:
+    return 1 if question.startswith("What should I know about") else 0
+
+
+READ = 12
+"""Documents whose headings are looked at."""
+TRIED = 16
+"""Questions tried at most, and for how long, in seconds."""
+SECONDS = 4.0
+FOUND = 3
+"""Passages among which the section must be."""
+EXAMPLES, FOLLOW_UPS = 4, 3
+
+
+def is_answered(search: TurnSearch, collection: str, suggestion: Suggestion) -> bool:
+    """Return whether a question is answered from the section that it is made of."""
+    # Nobody waits for a cross-encoder to read whole passages: the sentences are enough.
+    plain = replace(search, reranker=None)
+    searched = plain.find(suggestion.question, collection=collection, k=2 * FOUND)
+    first = [hit for hit in searched.hits[:FOUND] if hit.passage.document_id == suggestion.document_id]
+    here = [hit for hit in first if tuple(hit.passage.heading) == suggestion.heading]
+    language = language_of_hits(searched.hits, search.settings.index.language)
+    likely = chances(searched.plan, searched.hits, language)
+    if not here or decide(likely, search.settings.retrieval, may_ask=True) != "answer":
+        return False
+    evidence = select_evidence(here, limit=FOUND, budget=2000)
+    read = search.read if search.reranker is not None else None
+    return bool(best_sentences(suggestion.question, evidence, SupportScorer(evidence, language), read))

@@ -254,7 +254,7 @@ LEAST_WIDTH, MOST_WIDTH = 100, 2000
 _CACHED_BYTES = 32 << 20
 _LARGEST_IMAGE = 8 << 20
 _SHOWN = re.compile(r"!\[[^\]\n]*\]\(\s*<?([^)\s>]+)|<img\s[^>]*?\bsrc\s*=\s*[\"']([^\"'>]+)", re.IGNORECASE)
-_KINDS = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
+_IMAGE_TYPES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +283,7 @@ def read_image(path: Path, document_id: str, name: str) -> DocumentImage | None:
         data = read_bytes(wanted, _LARGEST_IMAGE)
     except (OSError, ValueError, LoadError):
         return None
-    kind = next((kind for magic, kind in _KINDS if data.startswith(magic)), "")
+    kind = next((kind for magic, kind in _IMAGE_TYPES if data.startswith(magic)), "")
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         kind = "image/webp"
     return DocumentImage(data, kind) if kind else None

@@ -286,8 +286,6 @@ def salted(model: BaseChatModel | None, group: str) -> BaseChatModel | None:
     return model.model_copy(update={"extra_body": {**extra, "cache_salt": own}})
 
 
-log = logging.getLogger(__name__)
-
 REFRESH_SECONDS = 1.0
 """How often, at most, a collection is asked whether another process has written a newer version."""
 CHECK_SECONDS = 3600.0

@@ -1,6 +1,6 @@
 """One turn from the queue to the store: bounded, recorded, kept whatever becomes of its reader.
 
-The turn itself is in `server.turn.run`, and admission in `server.chat.admission`; this module gives a turn its history
+The turn itself is in `server.turn.run`, and admission in `server.chat.limits`; this module gives a turn its history
 and a time limit, stores it as it begins, as it is shown and as it ends, and counts it.
 """
 

@@ -1,7 +1,7 @@
 """`ChatService`: the five services for one principal, and how they are opened.
 
 Each method of a service asks `server.access.policy` first (`@requires`), and reads what its principal sees. A running
-turn is in `server.chat.running_turn`, and what all principals share is `server.chat.core`.
+turn is in `server.chat.running_turn`, and what all principals share is `ServiceCore`.
 """
 
 from __future__ import annotations
@@ -82,8 +82,6 @@ class ServiceCore:
             log.info("%s", error)
         await asyncio.wait({engine})
 
-
-log = logging.getLogger(__name__)
 
 EVERY_SECONDS = 3600.0
 AT_ONCE = 200

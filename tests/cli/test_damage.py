@@ -27,7 +27,7 @@ from index.indexer import index_paths
 from index.stores import StoreSpec
 from index.version import CollectionFolder
 from rewriter.load import packaged_folder
-from server.chat import collections
+from server.chat import loaded_models
 from server.store import Database, jobs
 from tests.cli.test_serve import command
 from tests.damages import DAMAGES, Damage, damage_file, empty, flip, truncate
@@ -99,8 +99,8 @@ def home(
     monkeypatch.setenv("ANAPHORA_INDEX__STORE", store)
     monkeypatch.setenv("ANAPHORA_LLM__MODEL", "none")
     monkeypatch.setenv("ANAPHORA_RETRIEVAL__RERANK", "never")
-    monkeypatch.setattr(collections, "REFRESH_SECONDS", 0.0)
-    monkeypatch.setattr(collections, "TRY_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(loaded_models, "REFRESH_SECONDS", 0.0)
+    monkeypatch.setattr(loaded_models, "TRY_AGAIN_SECONDS", 0.0)
     return home
 
 

@@ -15,7 +15,7 @@ from typing import Annotated
 
 import typer
 
-from cli import audit, collections, config, erase, evaluate, feedback, keys, models, sessions, synth, trace
+from cli import collections, config, evaluate, feedback, keys, models, sessions, synth, trace
 from cli.adapt import adapt
 from cli.ask import ask
 from cli.backup import backup, move, restore
@@ -79,7 +79,6 @@ app.add_typer(collections.app, name="collections")
 app.add_typer(keys.app, name="keys")
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(trace.app, name="trace")
-app.add_typer(audit.app, name="audit")
 app.add_typer(feedback.app, name="feedback")
 app.add_typer(models.app, name="models")
 app.add_typer(synth.app, name="synth")
@@ -89,7 +88,6 @@ app.command()(diagnose)
 app.command()(backup)
 app.command()(restore)
 app.command()(move)
-app.add_typer(erase.app, name="erase")
 app.command()(doctor)
 
 

@@ -24,15 +24,14 @@ def reviewed(
 ) -> None:
     """Write what was reviewed on the workbench: pairs for `train`, and a set of questions for `eval`."""
     from server.access import LOCAL
-    from server.audit_log import at_terminal, entry
-    from server.store import audit
+    from server.audit_log import account, at_terminal, entry
     from server.store import reviewed as store
     from text.files import text_writer
 
     state = state_of(context)
     with open_database(state.settings()) as database:
         record = entry(at_terminal(), "review.export", collection=collection)
-        database.write_blocking(audit.append, record)
+        database.write_blocking(account, record)
         dialogs = database.read_blocking(store.dialogs, LOCAL, collection)
     if not dialogs:
         raise InputError("Nothing was corrected or approved on the workbench yet; nothing was written.")

@@ -77,8 +77,8 @@ def index(
 def _grant(settings: Settings, group: str) -> None:
     """Let a group use the collection of the settings. Raises InputError."""
     from cli.shared.resources import open_database
-    from server.audit_log import at_terminal, entry
-    from server.store import audit, grants
+    from server.audit_log import account, at_terminal, entry
+    from server.store import grants
     from text.names import NAME_RULE, is_name
 
     if not is_name(group):
@@ -86,7 +86,7 @@ def _grant(settings: Settings, group: str) -> None:
 
     def add(connection: Connection) -> None:
         grants.add(connection, settings.collection, group)
-        audit.append(connection, entry(at_terminal(), "grant.add", group, collection=settings.collection, group=group))
+        account(connection, entry(at_terminal(), "grant.add", group, collection=settings.collection, group=group))
 
     with open_database(settings) as database:
         database.write_blocking(add)
@@ -142,15 +142,15 @@ def index_files(
 def remember(settings: Settings, files: Sequence[Path]) -> None:
     """Note where the collection came from, and that it was indexed. Raises StoreError."""
     from cli.shared.resources import open_database
-    from server.audit_log import at_terminal, entry
-    from server.store import audit, jobs
+    from server.audit_log import account, at_terminal, entry
+    from server.store import jobs
 
     name = settings.collection
     record = entry(at_terminal(), "collection.index", name, collection=name)
 
     def write(connection: Connection) -> None:
         jobs.remember_sources(connection, name, files)
-        audit.append(connection, record)
+        account(connection, record)
 
     with open_database(settings) as database:
         database.write_blocking(write)

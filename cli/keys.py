@@ -43,8 +43,8 @@ def create(
 ) -> None:
     """Make a key and show it, this once: only a hash of it is kept."""
     from server.access import DEFAULT_GROUP, EVERY_GROUP
-    from server.audit_log import at_terminal, entry
-    from server.store import audit, keys
+    from server.audit_log import account, at_terminal, entry
+    from server.store import keys
     from text.names import NAME_RULE, is_name
 
     name = " ".join(name.split())
@@ -59,7 +59,7 @@ def create(
     def make(connection: Connection) -> tuple[keys.ApiKey, str]:
         api_key, secret = keys.create(connection, name, may, groups, until)
         detail = {"name": name, "role": api_key.role, "groups": sorted(api_key.groups)}
-        audit.append(connection, entry(at_terminal(), "key.create", api_key.id, detail=detail))
+        account(connection, entry(at_terminal(), "key.create", api_key.id, detail=detail))
         return api_key, secret
 
     with open_database(state_of(context).settings()) as database:
@@ -96,13 +96,13 @@ def list_keys(context: typer.Context) -> None:
 @app.command()
 def revoke(context: typer.Context, key_id: Annotated[str, typer.Argument(help="The key's id, as listed.")]) -> None:
     """Make a key useless from now on, in a running server too."""
-    from server.audit_log import at_terminal, entry
-    from server.store import audit, keys
+    from server.audit_log import account, at_terminal, entry
+    from server.store import keys
 
     def end(connection: Connection) -> bool:
         revoked = keys.revoke(connection, key_id)
         if revoked:
-            audit.append(connection, entry(at_terminal(), "key.revoke", key_id.strip()))
+            account(connection, entry(at_terminal(), "key.revoke", key_id.strip()))
         return revoked
 
     with open_database(state_of(context).settings()) as database:
@@ -124,13 +124,13 @@ def open_up(
     context: typer.Context, yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False
 ) -> None:
     """Require no key any more on loopback, until the next is made; every key must have been revoked."""
-    from server.audit_log import at_terminal, entry
-    from server.store import audit, keys
+    from server.audit_log import account, at_terminal, entry
+    from server.store import keys
 
     def serve_everybody(connection: Connection) -> bool:
         opened = keys.open_up(connection)
         if opened:
-            audit.append(connection, entry(at_terminal(), "key.open"))
+            account(connection, entry(at_terminal(), "key.open"))
         return opened
 
     if not yes:

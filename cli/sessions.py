@@ -41,13 +41,13 @@ def list_sessions(context: typer.Context) -> None:
 @app.command()
 def end(context: typer.Context, who: Annotated[str, typer.Argument(help="Person, as listed: key:ID, oidc:…")]) -> None:
     """Sign somebody out everywhere, in a running server too. It does not keep them from signing in again."""
-    from server.audit_log import at_terminal, entry
-    from server.store import audit, sessions
+    from server.audit_log import account, at_terminal, entry
+    from server.store import sessions
 
     def end_all(connection: Connection) -> int:
         ended = sessions.end_all(connection, who)
         if ended:
-            audit.append(connection, entry(at_terminal(), "session.revoke", who, detail={"sessions": ended}))
+            account(connection, entry(at_terminal(), "session.revoke", who, detail={"sessions": ended}))
         return ended
 
     with open_database(state_of(context).settings()) as database:

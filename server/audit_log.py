@@ -1,25 +1,44 @@
-"""The audit log: who did what, when, from where, and with what end.
+"""Audit events: who did what, when, from where, and with what outcome. Plugins keep them; without one they are dropped.
 
 `note` is for what happens often, or was refused: it is written behind, in the order it came, and nobody waits for it;
-closing the database writes what is left. An act of administration is written before it is answered, or in the
-transaction of the act itself, with `entry` and `server.store.audit.append`: what is not accounted for is not
-answered as done. No text of a person or a document is kept unless the operator wants it (`audit.content`).
+closing the database writes the rest. An act of administration is written before it is answered, or in the transaction
+of the act itself, with `entry` and `account`: an act that cannot be accounted for fails. No text of a person or a
+document is part of an entry unless `Settings.keeps_questions`.
 """
 
 from __future__ import annotations
 
 import getpass
+import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypedDict, Unpack
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from server.access.principals import LOCAL, Principal
-from server.store import Database, audit
-from server.store.audit import AuditEntry
+from server.plugins import parts
+from server.store import Database
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
 
 MAX_CHARS = 500
 """Longer names and texts are cut: they may come from anybody."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """An act: `principal` and `about` are ids, `detail` can be written as JSON, `at` is in seconds since the epoch."""
+
+    principal: str
+    action: str
+    about: str = ""
+    collection: str = ""
+    group: str = ""
+    origin: str = ""
+    outcome: str = "done"
+    detail: dict[str, object] = field(default_factory=dict)
+    at: float = field(default_factory=time.time)
 
 
 class Circumstances(TypedDict, total=False):
@@ -32,7 +51,7 @@ class Circumstances(TypedDict, total=False):
 
 
 def entry(who: Principal, action: str, about: str = "", **more: Unpack[Circumstances]) -> AuditEntry:
-    """A row to be; `about` is the id of what was acted on."""
+    """Build an entry; `about` is the id of what was acted on."""
     return AuditEntry(
         principal=who.id,
         action=action,
@@ -48,10 +67,17 @@ def entry(who: Principal, action: str, about: str = "", **more: Unpack[Circumsta
     )
 
 
+def account(connection: Connection, *entries: AuditEntry) -> None:
+    """Keep entries in every audit log, within the transaction of `connection`."""
+    for append in parts("audit_logs"):
+        append(connection, *entries)
+
+
 def note(database: Database, who: Principal, action: str, about: str = "", **more: Unpack[Circumstances]) -> None:
-    """Write a row soon; where that fails, the server's log says so. May be called from any thread."""
+    """Keep an entry soon; where that fails, the server's log says so. May be called from any thread."""
     record = entry(who, action, about, **more)
-    database.write_later(lambda connection: audit.append(connection, record))
+    if parts("audit_logs"):
+        database.write_later(lambda connection: account(connection, record))
 
 
 def write_down(place: Path | str, action: str, about: str = "", **more: Unpack[Circumstances]) -> None:
@@ -59,7 +85,7 @@ def write_down(place: Path | str, action: str, about: str = "", **more: Unpack[C
     database = Database(place)
     try:
         record = entry(at_terminal(), action, about, **more)
-        database.write_blocking(audit.append, record)
+        database.write_blocking(account, record)
     finally:
         database.close()
 
@@ -67,7 +93,7 @@ def write_down(place: Path | str, action: str, about: str = "", **more: Unpack[C
 def at_terminal() -> Principal:
     """Return this machine's own principal, from the account the command runs under."""
     try:
-        account = getpass.getuser()
+        account_name = getpass.getuser()
     except (OSError, KeyError):  # as in a container whose user id has no name
-        account = "unknown"
-    return replace(LOCAL, origin=f"terminal of {account}")
+        account_name = "unknown"
+    return replace(LOCAL, origin=f"terminal of {account_name}")

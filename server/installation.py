@@ -38,7 +38,6 @@ def check_installation(settings: Settings, describe: Callable[[BaseException], s
     yield from check_python()
     yield from check_home(settings)
     yield from check_database(settings)
-    yield from check_audit(settings)
     yield from check_models(settings)
     yield from check_rewriter(settings)
     yield from check_collections(settings, describe)
@@ -106,28 +105,6 @@ def check_database(settings: Settings) -> Iterator[Finding]:
         else:
             server = f"PostgreSQL {version}, {connection.engine.url.database}"
             yield Finding("database", "ok", server if isinstance(path, str) else f"{path.stat().st_size / 1e6:.1f} MB")
-
-
-def check_audit(settings: Settings) -> Iterator[Finding]:
-    """The audit log is as it was written."""
-    from server.store import StoreError, audit
-    from server.store.database import read_only
-
-    path = settings.database_at
-    if isinstance(path, Path) and not path.exists():
-        return
-    try:
-        # Read only: an older database is not brought up to date here, and an empty one not made.
-        with read_only(path) as connection:
-            report = audit.verify(connection)
-    except StoreError:
-        return  # said by `check_database`, or there is no log yet
-    if report.problem:
-        yield Finding(
-            "audit log", "fail", report.problem, "Somebody changed the database. Compare with a backup or an export."
-        )
-    elif report.rows:
-        yield Finding("audit log", "ok", f"{report.rows:,} rows, unchanged up to row {report.n}")
 
 
 def check_models(settings: Settings) -> Iterator[Finding]:

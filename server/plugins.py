@@ -36,7 +36,9 @@ class Plugin:
     collection, and `delete_documents` are functions `(home, collection) -> None` that delete those with the collection.
     `public_paths` need no key; of these, `shared_paths` may be loaded by pages of other origins, and `framed_paths` set
     their own policy on who may frame them. `authenticators` make a `server.api.security.sign_in.Authenticator` of the
-    settings. `checks` are functions `(settings) -> findings` that `anaphora doctor` runs.
+    settings. `checks` are functions `(settings) -> findings` that `anaphora doctor` runs. `tables` are
+    `server.store.schema.TableGroup`s. `audit_logs` are functions `(connection, *entries)` that keep entries of
+    `server.audit_log`.
 
         >>> Plugin(name="hello", summary="Say hello.", commands={"hello": "plugins.hello.command:app"})
     """
@@ -57,6 +59,8 @@ class Plugin:
     framed_paths: frozenset[str] = frozenset()
     authenticators: tuple[str, ...] = ()
     checks: tuple[str, ...] = ()
+    tables: tuple[str, ...] = ()
+    audit_logs: tuple[str, ...] = ()
 
 
 @cache

@@ -45,7 +45,6 @@ from server.runs import RunGroup as RunGroup
 from server.runs import RunSummary as RunSummary
 from server.runs import TrainedGroup as TrainedGroup
 from server.settings import Settings as Settings
-from server.store.records import AuditRecord as AuditRecord
 from server.store.records import ConversationDetail as ConversationDetail
 from server.store.records import ConversationSummary as ConversationSummary
 from server.store.records import Feedback as Feedback

@@ -1,4 +1,4 @@
-"""`AdminService`: jobs, runs, API keys, the audit log, readiness and metrics.
+"""`AdminService`: jobs, runs, API keys, readiness and metrics.
 
 Nobody gives more than there is: a key's role and groups are within those of whoever makes it.
 """
@@ -21,7 +21,7 @@ from index.query import Query
 from rewriter.protocol import RunError
 from server import runs
 from server.access import DEFAULT_GROUP, EVERY_GROUP, Role, policy
-from server.audit_log import entry
+from server.audit_log import account, entry
 from server.chat.authorization import ServiceBase, requires
 from server.chat.error_mapping import (
     MAX_ID_CHARS,
@@ -38,9 +38,9 @@ from server.chat.error_mapping import (
 )
 from server.chat.loaded_models import Collections
 from server.runs import COMMANDS, FOLDERS, TRAINED, RunDetail, RunGroup, RunSummary, TrainedGroup
-from server.store import Database, StoreError, audit, keys
+from server.store import Database, StoreError, keys
 from server.store.keys import ApiKey
-from server.store.records import AuditRecord, Job, View
+from server.store.records import Job, View
 from server.turn.events import DoneEvent, ErrorEvent
 
 
@@ -85,7 +85,6 @@ class NewKey(KeySummary):
 MAX_GROUPS = 100
 MAX_KEY_NAME = 100
 DAY = 86_400.0
-MAX_ROWS = 1000
 
 
 class AdminService(ServiceBase):
@@ -187,7 +186,7 @@ class AdminService(ServiceBase):
         def make(connection: Connection) -> tuple[keys.ApiKey, str]:
             api_key, secret = keys.create(connection, label, role, within, expires)
             detail = {"name": label, "role": role, "groups": sorted(within), "expires": expires}
-            audit.append(connection, entry(self.principal, "key.create", api_key.id, detail=detail))
+            account(connection, entry(self.principal, "key.create", api_key.id, detail=detail))
             return api_key, secret
 
         api_key, secret = await self._write(make)
@@ -202,32 +201,6 @@ class AdminService(ServiceBase):
             raise NotFound(f"There is no active key {wanted!r}.", code="key_not_found")
         await self.account("key.revoke", wanted)
         await self._write(keys.revoke, wanted)
-
-    @requires("audit")
-    async def audit_rows(
-        self,
-        *,
-        since: float = 0.0,
-        until: float | None = None,
-        principal: str = "",
-        action: str = "",
-        after: int = 0,
-        limit: int = 100,
-    ) -> list[AuditRecord]:
-        """Rows after number `after`, oldest first; times are seconds since the epoch."""
-        groups = None if self.principal.everywhere else self.principal.groups
-        filters = {"since": since, "until": until, "principal": principal, "action": action, "after": after}
-        await self.account("log.read", detail={name: value for name, value in filters.items() if value})
-        return await self._read(
-            audit.listing,
-            since=since,
-            until=until,
-            principal=principal,
-            action=action,
-            groups=groups,
-            after=after,
-            limit=max(1, min(limit, MAX_ROWS)),
-        )
 
     @requires("ready")
     async def readiness(self) -> Readiness:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, Unpack
 from sqlalchemy import Connection
 
 from server.access import Action, Ownership, Principal, policy
-from server.audit_log import Circumstances, entry, note
+from server.audit_log import Circumstances, account, entry, note
 from server.chat.error_mapping import (
     MAX_QUERY_CHARS,
     Forbidden,
@@ -25,7 +25,7 @@ from server.chat.error_mapping import (
     store_errors,
 )
 from server.chat.loaded_models import CollectionSummary
-from server.store import audit, grants, turns
+from server.store import grants, turns
 from server.store.records import StoredTurn
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class ServiceBase:
     async def account(self, did: str, about: str = "", **more: Unpack[Circumstances]) -> None:
         """Write into the audit log what whoever acts does: before it is answered, and for some acts before it is
         done. Raises Unavailable: what cannot be accounted for does not happen."""
-        await self._write(audit.append, entry(self.principal, did, about, **more))
+        await self._write(account, entry(self.principal, did, about, **more))
 
     async def reached(self, collection: str) -> Ownership:
         """Return the owner of a new row for `collection`, which may not exist yet. Raises NotFound where it is granted

@@ -21,11 +21,10 @@ from sqlalchemy import Connection
 from index.query import Where
 from rewriter.protocol import Conversation, Message
 from server.access import Ownership, Principal
-from server.audit_log import entry
+from server.audit_log import AuditEntry, account, entry
 from server.chat.error_mapping import ChatError, Unavailable
 from server.chat.limits import QueueSlot
-from server.store import StoreError, audit, conversations, turns
-from server.store.audit import AuditEntry
+from server.store import StoreError, conversations, turns
 from server.store.records import TurnStatus, View
 from server.turn.events import (
     DoneEvent,
@@ -300,7 +299,7 @@ class RunningTurn(AsyncIterator[Event]):
                 ending=ending if texts else None,
                 trace=trace,
             )
-            audit.append(connection, noted)
+            account(connection, noted)
 
         try:
             await self._core.database.write(write)
@@ -318,7 +317,7 @@ class RunningTurn(AsyncIterator[Event]):
         """The turn as a row of the audit log, which is written with it and so delays no answer."""
         request, who = self._request, self._principal
         detail: dict[str, object] = {"tokens": tokens, "conversation": request.conversation_id or ""}
-        if self._core.settings.audit.content:
+        if self._core.settings.keeps_questions:
             detail["question"] = request.question
         collection, group = request.collection, self._ownership.group
         return entry(who, "turn.ask", self.id, collection=collection, group=group, outcome=status, detail=detail)

@@ -29,7 +29,7 @@ from server.chat.turns import TurnService
 from server.jobs import JobRunner
 from server.metrics import Metrics
 from server.settings import Settings
-from server.store import Database, Runner, StoreError, audit, jobs, turns
+from server.store import Database, Runner, StoreError, jobs, turns
 from server.tracing import Tracing, open_tracing
 from server.turn.models import ModelSource
 from server.turn.run import TurnEngine
@@ -177,7 +177,6 @@ async def open_service(settings: Settings, *, warm: bool = True) -> AsyncIterato
         forgetting = {
             asyncio.create_task(recover_orphans(service, runner)),
             asyncio.create_task(purge_expired(database, "traces", turns.forget_traces, settings.trace.days)),
-            asyncio.create_task(purge_expired(database, "rows of the audit log", audit.trim, settings.audit.days)),
         }
         try:
             yield service

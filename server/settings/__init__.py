@@ -280,13 +280,6 @@ class DatabaseSettings(SettingsGroup):
         return url
 
 
-class AuditSettings(SettingsGroup):
-    """Content and retention of the audit log."""
-
-    content: bool = Field(False, description="Record questions too; off keeps who, what, when and from where.")
-    days: int = Field(0, ge=0, description="Days a row is kept; 0 keeps all.")
-
-
 class UnreadableSettingsFile(ValueError):
     """A settings file is not TOML, not UTF-8, or may not be read."""
 
@@ -318,7 +311,6 @@ class Settings(BaseSettings):
     server: ServerSettings = ServerSettings()
     trace: TraceSettings = TraceSettings()
     limits: LimitsSettings = LimitsSettings()
-    audit: AuditSettings = AuditSettings()
     database: DatabaseSettings = DatabaseSettings()
     plugins: dict[str, Any] = Field(
         default={},
@@ -353,6 +345,11 @@ class Settings(BaseSettings):
     def signs_people_in(self) -> bool:
         """Whether a plugin lets people sign in without a key."""
         return any(group.signs_in for group in self.plugins.values())
+
+    @property
+    def keeps_questions(self) -> bool:
+        """Whether a plugin wants people's questions in the audit log."""
+        return any(group.keeps_questions for group in self.plugins.values())
 
     @classmethod
     def settings_customise_sources(

@@ -19,6 +19,11 @@ class SettingsGroup(BaseModel):
         """Whether these settings of a plugin let people sign in without a key."""
         return False
 
+    @property
+    def keeps_questions(self) -> bool:
+        """Whether these settings of a plugin want people's questions in the audit log."""
+        return False
+
 
 def is_loopback(host: str) -> bool:
     """Whether a name or address means this machine, and can be reached from nowhere else."""

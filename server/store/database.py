@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 from sqlalchemy import Connection, Engine, column, insert, inspect, select, table
 from sqlalchemy.exc import DBAPIError
 
+from server.plugins import parts
 from server.store.records import StoreError
-from server.store.schema import METADATA
+from server.store.schema import METADATA, run_statements
 from server.store.sqlite import SqliteFile, newer
 
 if TYPE_CHECKING:
@@ -173,9 +174,7 @@ def _migrate(connection: Connection, name: str) -> None:
     if not inspect(connection).has_table(_VERSION.name):
         connection.exec_driver_sql(f"CREATE TABLE {_VERSION.name} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)")
         METADATA.create_all(connection, checkfirst=False)
-        statements = (MIGRATIONS / f"{connection.dialect.name}.sql").read_text("utf-8")
-        for statement in statements.split(";\n\n"):
-            connection.exec_driver_sql(statement)
+        run_statements(connection, MIGRATIONS)
         connection.execute(insert(_VERSION), {"version_num": revisions[-1]})
     if _demand_known(connection, name) != revisions[-1]:
         from alembic import command
@@ -184,6 +183,8 @@ def _migrate(connection: Connection, name: str) -> None:
         config = Config(attributes={"connection": connection})
         config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
         command.upgrade(config, "head")
+    for tables in parts("tables"):
+        tables.make(connection)
 
 
 def _revisions() -> list[str]:

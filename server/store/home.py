@@ -16,9 +16,10 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 from sqlalchemy import Connection, func, insert, select, text, update
 
+from server.plugins import parts
 from server.store.database import Database, read_only
 from server.store.records import HomeBusy, StoreError
-from server.store.schema import AUDIT_ANCHOR, METADATA
+from server.store.schema import all_tables
 from text.files import write_text
 
 
@@ -70,7 +71,8 @@ def copy_database(file: Path, url: str) -> int:
     target = Database(url)
 
     def copy(connection: Connection) -> int:
-        tables, copied = [table for table in METADATA.sorted_tables if table is not AUDIT_ANCHOR], 0
+        seeded = {name for group in parts("tables") for name in group.seeded}
+        tables, copied = [table for table in all_tables() if table.name not in seeded], 0
         if used := [table.name for table in tables if connection.execute(select(table).limit(1)).first()]:
             raise StoreError(f"The database {target.kind.name} is not empty: there are {', '.join(used)}.")
         with read_only(file) as source:
@@ -83,8 +85,10 @@ def copy_database(file: Path, url: str) -> int:
                     last = func.max(number)
                     counter = func.pg_get_serial_sequence(table.name, number.name)
                     connection.execute(select(func.setval(counter, last)).where(text("true")).select_from(table))
-            anchor = source.execute(select(AUDIT_ANCHOR)).mappings().one()
-        connection.execute(update(AUDIT_ANCHOR).where(AUDIT_ANCHOR.c.n < anchor["n"]).values(dict(anchor)))
+            for table in (table for table in all_tables() if table.name in seeded):
+                row = source.execute(select(table)).mappings().one()
+                if row != connection.execute(select(table)).mappings().one():
+                    connection.execute(update(table).values(dict(row)))
         return copied
 
     try:

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, func, make_url,
 from sqlalchemy.exc import ArgumentError
 
 from server.store.records import StoreError, StoreFull
-from server.store.schema import METADATA
+from server.store.schema import all_tables
 from text.modules import need_extra
 
 WRITERS_LOCK = 0x616E6170686F7261
@@ -77,7 +77,7 @@ class PostgresServer:
     def compact(self) -> str:
         """Write every table anew without what was deleted. Return the reason why deleted words may remain, if any."""
         with self.writing.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            for table in METADATA.sorted_tables:
+            for table in all_tables():
                 connection.exec_driver_sql(f'VACUUM (FULL) "{table.name}"')
         return "The write-ahead log of the database's server, its replicas and earlier dumps still hold deleted words."
 

@@ -223,22 +223,3 @@ class DayCounts(View):
     rated_down: int
     sentences: int
     unsupported: int
-
-
-class AuditRecord(View):
-    """A row of the audit log: who (a principal's id) did what, to what (`about`, an id), from where, with what end.
-
-    `chain` is the SHA-256 of the row and of the one before.
-    """
-
-    n: int
-    at: float
-    principal: str
-    action: str
-    about: str
-    collection: str
-    group: str
-    origin: str
-    outcome: str
-    detail: dict[str, object]
-    chain: str

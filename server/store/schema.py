@@ -6,6 +6,8 @@ revision in `migrations/versions` as well.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import (
@@ -16,6 +18,7 @@ from sqlalchemy import (
     CheckConstraint,
     Column,
     ColumnElement,
+    Connection,
     Double,
     ForeignKey,
     FromClause,
@@ -25,6 +28,7 @@ from sqlalchemy import (
     Text,
     and_,
     false,
+    inspect,
     not_,
     or_,
     select,
@@ -34,6 +38,7 @@ from sqlalchemy import (
 from sqlalchemy.types import TypeEngine
 
 from server.access import DEFAULT_GROUP, Principal
+from server.plugins import parts
 
 METADATA = MetaData()
 
@@ -181,26 +186,6 @@ UPLOADS = _table(
 )
 """Files that people handed in: `name` is the file's below the collection's uploads."""
 
-AUDIT = _table(
-    "audit",
-    _number(counted=False),
-    *_times("at"),
-    *_texts("principal", "action"),
-    *_texts("about", "collection", "group_name", "origin", "chain", default=""),
-    *_texts("outcome", default="done"),
-    *_texts("detail", default="{}"),
-)
-Index("audit_by_time", AUDIT.c.at)
-
-AUDIT_ANCHOR = _table(
-    "audit_anchor",
-    Column("id", NUMBER, primary_key=True, autoincrement=False),
-    Column("n", NUMBER, nullable=False),
-    *_texts("chain"),
-    CheckConstraint("id = 0"),
-)
-"""Up to where the audit log was cut off: it can be deleted to there and no further, and its chain begins there."""
-
 STANDALONE = _table(
     "standalone",
     *_keys("key"),
@@ -231,6 +216,37 @@ SHARES = _table(
     *_times("created", "expires"),
 )
 Index("shares_by_conversation", SHARES.c.conversation_id)
+
+
+@dataclass(frozen=True, slots=True)
+class TableGroup:
+    """Tables of a plugin; `folder` holds further statements, in `sqlite.sql` and `postgresql.sql`.
+
+    `seeded` names tables whose rows those statements insert.
+    """
+
+    metadata: MetaData
+    folder: Path
+    seeded: frozenset[str] = frozenset()
+
+    def make(self, connection: Connection) -> None:
+        """Make the tables unless they are there."""
+        if not inspect(connection).has_table(self.metadata.sorted_tables[0].name):
+            self.metadata.create_all(connection, checkfirst=False)
+            run_statements(connection, self.folder)
+
+
+def all_tables() -> list[Table]:
+    """Return the tables of the store and of its plugins; a table comes after those that it refers to."""
+    groups = parts("tables")
+    return [table for metadata in (METADATA, *(group.metadata for group in groups)) for table in metadata.sorted_tables]
+
+
+def run_statements(connection: Connection, folder: Path) -> None:
+    """Run the statements of a folder that are for the database's dialect; an empty line separates them."""
+    for statement in (folder / f"{connection.dialect.name}.sql").read_text("utf-8").split(";\n\n"):
+        connection.exec_driver_sql(statement)
+
 
 COUNTING_REVIEWS = REVIEWS.to_metadata(MetaData(), name="counting_reviews")
 """A view: of a turn's reviews the newest that no later one undoes."""

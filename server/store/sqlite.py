@@ -76,7 +76,7 @@ class SqliteFile:
         with self.raw() as connection:
             connection.execute("VACUUM")
             busy: int = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
-        advice = "Another process still reads the database; end it and look again with `anaphora erase find`."
+        advice = "Another process still reads the database; end it and erase again."
         return advice if busy else ""
 
     def unopened(self, cause: BaseException) -> str:

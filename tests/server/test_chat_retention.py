@@ -14,7 +14,7 @@ from sqlalchemy import Connection, update
 
 from server.chat import service
 from server.chat.service import AT_ONCE, Forget, purge_expired
-from server.store import Database, audit, conversations, feedback, turns
+from server.store import Database, conversations, feedback, turns
 from server.store.records import Trace
 from server.store.schema import TURNS
 from tests.rows import ALL, MINE
@@ -123,20 +123,3 @@ def test_no_days_keep_everything(database: Database) -> None:
     keep(database, "ancient", 5000)
     forget(database, 0)
     assert kept(database, "ancient") == (True, True)
-
-
-def test_old_rows_of_the_audit_log_are_cut_off(database: Database) -> None:
-    now = time.time()
-    old = [audit.AuditEntry("local", "turn.ask", str(n), at=now - 40 * DAY) for n in range(AT_ONCE + 10)]
-    kept = audit.AuditEntry("local", "turn.ask", "new", at=now - 20 * DAY)
-    database.write_blocking(lambda connection: audit.append(connection, *old, kept))
-    forget(database, 0, audit.trim)
-    assert database.read_blocking(audit.verify).rows == AT_ONCE + 11
-    forget(database, 30, audit.trim)
-    rows = database.read_blocking(audit.listing)
-    assert [(row.principal, row.action, row.about) for row in rows] == [
-        ("local", "turn.ask", "new"),
-        ("server", "log.trim", ""),
-        ("server", "log.trim", ""),
-    ]
-    assert database.read_blocking(audit.verify).problem == ""

@@ -10,13 +10,15 @@ from pathlib import Path
 import pytest
 from sqlalchemy.exc import IntegrityError
 
+from plugins.compliance import audit_log
+from plugins.compliance.erasing import forget_document, forget_person
 from server.access import LOCAL
 from server.api.security import authentication
+from server.audit_log import AuditEntry
 from server.chat import open_service
 from server.chat.error_mapping import Unavailable
 from server.settings import Settings
-from server.store import Database, StoreError, audit, conversations, erasing, keys, turns
-from server.store.audit import AuditEntry
+from server.store import Database, StoreError, conversations, keys, turns
 from server.store.home import copy_database
 from server.store.postgres import dump_command
 from testing.openai_server import FakeOpenAIServer
@@ -61,7 +63,7 @@ def test_texts_with_nul_are_kept_without_it(postgres_place: str) -> None:
 
 def test_the_audit_log_cannot_be_emptied_at_once(postgres_place: str) -> None:
     database = Database(postgres_place)
-    database.write_blocking(lambda c: audit.append(c, AuditEntry("local", "key.create")))
+    database.write_blocking(lambda c: audit_log.append(c, AuditEntry("local", "key.create")))
     with pytest.raises(IntegrityError, match="only added to"):
         database.write_blocking(lambda c: c.exec_driver_sql("TRUNCATE audit"))
     database.close()
@@ -88,7 +90,7 @@ def test_turns_of_many_processes_are_counted_and_follow_each_other(postgres_plac
                         runner="r",
                         ownership=MINE,
                     ),
-                    audit.append(c, AuditEntry("local", "turn.ask", key)),
+                    audit_log.append(c, AuditEntry("local", "turn.ask", key)),
                 )
             )
 
@@ -101,7 +103,7 @@ def test_turns_of_many_processes_are_counted_and_follow_each_other(postgres_plac
     # One line: each follows the one that was begun before it, whichever process began that.
     assert [turn.parent for turn in found] == [None, *(turn.id for turn in found[:-1])]
     assert len(found) == 30
-    report = servers[1].read_blocking(audit.verify)
+    report = servers[1].read_blocking(audit_log.verify)
     assert (report.n, report.problem) == (30, "")
     for server in servers:
         server.close()
@@ -213,22 +215,24 @@ def test_a_file_is_moved_with_every_row_and_numbers_go_on(tmp_path: Path, postgr
     file = tmp_path / "anaphora.db"
     old = Database(file)
     made = old.write_blocking(lambda c: conversations.create(c, "docs", MINE, "Kettles"))
-    old.write_blocking(lambda c: audit.append(c, *(AuditEntry("local", "key.create", at=float(n)) for n in range(9))))
-    old.write_blocking(lambda c: audit.trim(c, 5.0, 100))
+    old.write_blocking(
+        lambda c: audit_log.append(c, *(AuditEntry("local", "key.create", at=float(n)) for n in range(9)))
+    )
+    old.write_blocking(lambda c: audit_log.trim(c, 5.0, 100))
     _, secret = old.write_blocking(lambda c: keys.create(c, "desk"))
-    before = old.read_blocking(audit.verify)
+    before = old.read_blocking(audit_log.verify)
     old.close()
     assert copy_database(file, postgres_place) == 1 + before.rows + 1
     with pytest.raises(StoreError, match="not empty: there are"):
         copy_database(file, postgres_place)
     new = Database(postgres_place)
-    assert new.read_blocking(audit.verify) == before
+    assert new.read_blocking(audit_log.verify) == before
     assert new.read_blocking(lambda c: keys.check(c, secret)) is not None
     new.write_blocking(lambda c: conversations.create(c, "docs", MINE, "Pots"))
     found = new.read_blocking(lambda c: conversations.listing(c, 9, 0, ALL))
     assert [one.title for one in found] == ["Pots", "Kettles"]
     assert [one.id for one in new.read_blocking(lambda c: conversations.search(c, "kett", 9, 0, ALL))] == [made.id]
-    assert new.write_blocking(lambda c: erasing.erase_document(c, "docs", "a.md", ["Kettles"])).conversations == 1
-    assert new.write_blocking(lambda c: erasing.erase_person(c, LOCAL.id)).conversations == 2
+    assert new.write_blocking(lambda c: forget_document(c, "docs", "a.md", ["Kettles"])).conversations == 1
+    assert new.write_blocking(lambda c: forget_person(c, LOCAL.id)).conversations == 2
     assert "write-ahead log" in new.compact()
     new.close()

@@ -19,7 +19,6 @@ from plugins.sources.service import follow
 from plugins.sources.tests.web_servers import FakeSite
 from server.client import AnaphoraClient
 from server.mcp_tools import AskTool
-from server.store import erasing
 from server.store.records import Job
 from testing.plugin import PluginContract
 from tests.eventually import eventually
@@ -131,7 +130,6 @@ def test_pushed_documents_count_in_what_is_stored(serve: Serve, settings_for: Ma
     refused = ask(running, "PUT", "/v1/sources/forum/documents/c", body, status=413)["error"]
     assert (refused["code"], refused["param"]) == ("storage_limit", "text")
     assert "Your files have 0.7 MiB" in refused["message"]
-    assert running.service.core.database.read_blocking(lambda c: erasing.uploads_of(c, "local")) == []
     finished(running, ask(running, "DELETE", "/v1/sources/wiki/documents/a/b", status=202))
     finished(running, ask(running, "PUT", "/v1/sources/forum/documents/c", body, status=202))
     finished(running, ask(running, "DELETE", "/v1/sources/forum", status=202))

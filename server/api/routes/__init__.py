@@ -1,7 +1,6 @@
 """One module for each kind of thing the API shows; `server.api.app` puts their routers together."""
 
 from server.api.routes import (
-    audit,
     collections,
     conversations,
     feedback,
@@ -18,7 +17,7 @@ ROUTERS = [
     module.router
     for module in (
         *(models, search, conversations, feedback, reviews, collections),
-        *(jobs, runs, statistics, keys, audit),
+        *(jobs, runs, statistics, keys),
     )
 ]
 """In the order in which the description lists them; where the server lives, and what it counts, comes last."""

@@ -15,8 +15,8 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from server.access.principals import Principal, SignInFailed
 from server.api.security.proxy import client_address
 from server.api.security.throttle import KeyLookup
-from server.audit_log import entry, note
-from server.store import Database, audit, sessions
+from server.audit_log import account, entry, note
+from server.store import Database, sessions
 from text.translation import RIGHT_TO_LEFT, gettext, speak, spoken, wanted
 
 COOKIE = "anaphora_session"
@@ -105,7 +105,7 @@ class SignIn:
         record = entry(replace(principal, origin=client_address(request.scope)), "session.begin")
 
         def write(connection: Connection) -> str:
-            audit.append(connection, record)
+            account(connection, record)
             return sessions.begin(connection, principal, seconds, key_id, id_token)
 
         set_cookie(response, request, COOKIE, await self._database.write(write), int(seconds))

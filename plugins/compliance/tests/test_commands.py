@@ -1,8 +1,7 @@
-"""`anaphora audit`: what commands did is listed, exported and checked."""
+"""`anaphora audit`: what commands did is listed and checked."""
 
 from __future__ import annotations
 
-import csv
 import json
 import sqlite3
 from pathlib import Path
@@ -10,11 +9,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from cli import app
+from cli import add_plugin_commands, app
 from cli.shared.error_handler import ExitCode
+from plugins.compliance import audit_log
 from server.access import LOCAL
 from server.audit_log import entry
-from server.store import Database, audit
+from server.store import Database
+
+add_plugin_commands()
 
 
 @pytest.fixture
@@ -31,7 +33,7 @@ def run(*words: str, code: int = ExitCode.OK) -> Result:
 
 
 def rows(*words: str) -> list[dict[str, object]]:
-    return [json.loads(line) for line in run("audit", "export", *words).stdout.splitlines()]
+    return [json.loads(line) for line in run("audit", "list", "--json", *words).stdout.splitlines()]
 
 
 def test_keys_made_revoked_and_no_longer_needed_are_noted(home: Path) -> None:
@@ -54,25 +56,18 @@ def test_keys_made_revoked_and_no_longer_needed_are_noted(home: Path) -> None:
 
 def test_an_export_is_noted_and_may_begin_later(home: Path) -> None:
     run("keys", "create", "desk")
-    out = home / "log.csv"
-    run("audit", "export", "--format", "csv", "--out", str(out), "--principal", "local")
-    with out.open(encoding="utf-8", newline="") as file:
-        table = list(csv.DictReader(file))
-    assert [row["action"] for row in table] == ["key.create", "log.export"]
+    assert [row["action"] for row in rows("--principal", "local")] == ["key.create", "log.export"]
+    assert [row["action"] for row in rows("--limit", "1")] == ["log.export"]
     assert rows("--since", "2999-01-01") == []
     assert rows("--principal", "key:none") == []
 
 
-def test_no_cell_of_a_table_is_a_formula(home: Path) -> None:
+def test_texts_from_outside_do_not_disturb_the_table(home: Path) -> None:
     database = Database(home / "anaphora.db")
-    made = entry(LOCAL, "document.upload", '=HYPERLINK("http://evil.example")', collection="@docs\n\u202e")
-    database.write_blocking(lambda c: audit.append(c, made))
+    record = entry(LOCAL, "document.upload", "fax.md", collection="@docs\n\u202e")
+    database.write_blocking(lambda c: audit_log.append(c, record))
     database.close()
-    table = run("audit", "export", "--format", "csv").stdout
-    row = next(csv.DictReader(table.splitlines()))
-    assert row["about"] == '\'=HYPERLINK("http://evil.example")'
-    assert row["collection"].startswith("'@docs")
-    assert "\u202e" not in table + run("audit", "list").stdout
+    assert "\u202e" not in run("audit", "list").stdout
 
 
 def test_tampering_shows(home: Path) -> None:
@@ -92,16 +87,6 @@ def test_tampering_shows(home: Path) -> None:
     assert "Row 1" in refused.stderr
 
 
-def test_old_rows_are_deleted_when_asked(home: Path) -> None:
-    database = Database(home / "anaphora.db")
-    old = [audit.AuditEntry("local", "turn.ask", at=float(n)) for n in range(3)]
-    database.write_blocking(lambda c: audit.append(c, *old, audit.AuditEntry("local", "key.create")))
-    database.close()
-    assert "Deleted 3 rows" in run("audit", "trim", "--days", "30", "--yes").stderr
-    assert [row["action"] for row in rows()] == ["key.create", "log.trim", "log.export"]
-    run("audit", "verify")
-
-
 @pytest.mark.usefixtures("command_home")
 def test_what_takes_texts_out_of_a_home_or_into_it_is_noted(
     tmp_path: Path, documents: Path, monkeypatch: pytest.MonkeyPatch
@@ -109,18 +94,16 @@ def test_what_takes_texts_out_of_a_home_or_into_it_is_noted(
     monkeypatch.setenv("LOGNAME", "ann")
     before = len(rows())
     run("index", str(documents), "-c", "other")
-    run("feedback", "reviewed", str(tmp_path / "review.jsonl"), code=ExitCode.BAD_INPUT)  # there is nothing yet
     run("backup", str(tmp_path / "b.tar"))
     run("collections", "delete", "other", "--yes")
     assert [(row["action"], row["about"], row["origin"]) for row in rows()[before:-1]] == [
         ("collection.index", "other", "terminal of ann"),
-        ("review.export", "", "terminal of ann"),
         ("home.backup", "", "terminal of ann"),
         ("collection.delete", "other", "terminal of ann"),
     ]
     run("restore", str(tmp_path / "b.tar"), "--yes")
     # The log is the one of then, and says so.
-    assert [row["action"] for row in rows()[before:-1]] == ["collection.index", "review.export", "home.restore"]
+    assert [row["action"] for row in rows()[before:-1]] == ["collection.index", "home.restore"]
     run("audit", "verify")
 
 
@@ -133,9 +116,3 @@ def test_doctor_says_whether_the_log_is_as_it_was_written(home: Path) -> None:
         connection.execute("UPDATE audit SET principal = 'key:another' WHERE n = 1")
     told = CliRunner().invoke(app, ["doctor"]).stdout
     assert "✗ audit log" in told
-
-
-def test_opening_up_says_what_the_settings_still_demand(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "No key is required" in run("keys", "open", "--yes").output
-    monkeypatch.setenv("ANAPHORA_SERVER__HOST", "0.0.0.0")
-    assert "still demand" in run("keys", "open", "--yes").output

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from plugins.compliance import audit_log
 from server.access import Role
-from server.store import audit, keys
+from server.store import keys
+from tests.door import OpenDoor
 from tests.serving import MakeSettings, Running, Serve
 
 ASKED = {"model": "docs", "messages": [{"role": "user", "content": "How long is parental leave?"}]}
@@ -29,7 +31,7 @@ def rows(running: Running, *actions: str) -> list[Any]:
     """What the log holds of these actions, once everything before is written; without how the collection was made."""
     running.service.core.database.write_blocking(lambda connection: None)
     found = running.service.core.database.read_blocking(
-        lambda connection: audit.listing(connection, limit=1000, after=1)
+        lambda connection: audit_log.listing(connection, limit=1000, after=1)
     )
     return [row for row in found if not actions or row.action in actions]
 
@@ -64,7 +66,7 @@ def test_acts_of_administration_are_written_with_who_and_from_where(running: Run
     assert {(row.principal, row.origin) for row in written} == {(boss.id, "127.0.0.1")}
     assert written[0].detail == {"name": "desk", "role": "agent", "groups": ["sales"], "expires": None}
     assert made["key"] not in json.dumps([row.detail for row in written])
-    assert running.service.core.database.read_blocking(audit.verify).problem == ""
+    assert running.service.core.database.read_blocking(audit_log.verify).problem == ""
 
 
 def test_a_turn_is_written_without_what_was_said(running: Running) -> None:
@@ -81,7 +83,7 @@ def test_a_turn_is_written_without_what_was_said(running: Running) -> None:
 
 
 def test_questions_are_written_where_the_operator_wants_them(serve: Serve, settings_for: MakeSettings) -> None:
-    running = serve(settings_for("none", audit={"content": True}))
+    running = serve(settings_for("none", plugins={"compliance": {"content": True}}))
     with running.client() as client:
         client.post("/v1/chat/completions", json=ASKED)
     (row,) = rows(running, "turn.ask")
@@ -166,9 +168,27 @@ def test_an_act_that_cannot_be_accounted_for_does_not_happen(running: Running, m
         raise StoreFull("the disk is full")
 
     boss = Key(running, "boss")
-    monkeypatch.setattr(audit, "append", full)
+    monkeypatch.setattr(audit_log, "append", full)
     with running.client(headers=boss.headers) as client:
         assert client.post("/v1/keys", json={"name": "desk"}).status_code == 503
         assert client.delete("/v1/collections/docs").status_code == 503
         assert client.get("/v1/collections").json()["data"][0]["name"] == "docs"
         assert [key["name"] for key in client.get("/v1/keys").json()["data"]] == ["boss"]
+
+
+def test_who_came_and_who_was_refused_is_in_the_log(open_door: OpenDoor) -> None:
+    door = open_door(server={"proxies": ["127.0.0.1"]})
+    key = door.key()
+    with door.client(headers={"X-Forwarded-For": "203.0.113.9"}) as client:
+        client.post("/login", data={"key": key})
+        client.get("/logout")
+        client.get("/logout")
+        for n in range(20):
+            client.get("/", headers={"Authorization": f"Bearer ana_{n}"})
+    acts = [
+        (row.principal, row.action, row.origin, row.outcome) for row in door.database.read_blocking(audit_log.listing)
+    ]
+    principal = f"key:{key.split('_')[1]}"
+    assert acts[:2] == [(principal, action, "203.0.113.9", "done") for action in ("session.begin", "session.end")]
+    # What is not looked at any more is not written either: nobody fills the log.
+    assert acts[2:] == [("", "key.refuse", "203.0.113.9", "refused")] * 10

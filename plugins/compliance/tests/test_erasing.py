@@ -11,12 +11,18 @@ import pytest
 from sqlalchemy import Connection
 from typer.testing import CliRunner, Result
 
-from cli import app
+from cli import add_plugin_commands, app
 from cli.shared.error_handler import ExitCode
+from plugins.compliance.erasing import forget_person
+from server.access import Principal
+from server.store import Database, conversations, sessions, shares
 from testing.openai_server import FakeOpenAIServer
+from tests.rows import MINE
 
 if TYPE_CHECKING:
     from tests.serving import MakeSettings, Running, Serve
+
+add_plugin_commands()
 
 SECRET = "The vault of the Quetzalberg branch opens with the sequence seven-nine-four."
 OTHER = "Quetzalberg lies in the north, and has a branch that opens at eight in the morning."
@@ -95,6 +101,10 @@ def test_a_document_leaves_every_file(place: Place) -> None:
         assert client.post("/v1/standalone", json={"turn_id": turn, "n": 1}).json()["cached"] is True
     assert place.holding(SECRET)
     assert place.holding("plimsworth")
+    planned = place.command("erase", "document", "uploads/vault.md", "--dry-run").output
+    assert "anaphora.db-wal: The vault of the Quetzalberg" in planned
+    assert "Nothing was erased" in planned
+    assert place.holding(SECRET)
 
     told = place.command("erase", "document", "uploads/vault.md", "--yes").output
     assert "none is left" in told
@@ -102,8 +112,6 @@ def test_a_document_leaves_every_file(place: Place) -> None:
 
     for planted in (SECRET, "plimsworth", "vault of the"):
         assert place.holding(planted) == [], planted
-        place.command("erase", "find", planted)
-    place.command("erase", "find", OTHER, code=1)
     found = place.get(f"/v1/conversations/{conversation}")
     messages = found["messages"]
     assert [message["question"] for message in messages] == [
@@ -157,16 +165,26 @@ def test_a_person_leaves_every_file_and_others_stay(place: Place) -> None:
     assert place.holding("ottoline") == []
     assert place.holding("wigglesby household") == []
     assert [found["id"] for found in place.get("/v1/conversations")["data"]] == [theirs]
-    exported = [json.loads(line) for line in place.command("audit", "export").stdout.splitlines()]
+    exported = [json.loads(line) for line in place.command("audit", "list", "--json").stdout.splitlines()]
     assert ("person.erase", "key:12345678") in {(row["action"], row["about"]) for row in exported}
 
 
 def test_what_erase_refuses(place: Place) -> None:
     place.command("erase", "person", "Ann", "--yes", code=ExitCode.BAD_INPUT)
-    place.command("erase", "find", " ", code=ExitCode.BAD_INPUT)
     place.command("erase", "document", "x.md", "--collection", "nothing", "--yes", code=ExitCode.NOT_FOUND)
 
 
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+
+
+def test_a_person_takes_links_and_sessions_along(tmp_path: Path) -> None:
+    database, who = Database(tmp_path / "anaphora.db"), Principal("oidc:ann", "Ann", "agent", frozenset({"default"}))
+    conversation = database.write_blocking(lambda c: conversations.create(c, "docs", MINE))
+    database.write_blocking(lambda c: shares.give(c, conversation.id, who, 60))
+    session = database.write_blocking(lambda c: sessions.begin(c, who, 60))
+    database.write_blocking(lambda c: forget_person(c, who.id))
+    assert database.read_blocking(lambda c: shares.listing(c, conversation.id)) == []
+    assert database.read_blocking(lambda c: sessions.find(c, session)) is None
+    database.close()

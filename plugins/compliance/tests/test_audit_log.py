@@ -13,10 +13,10 @@ import pytest
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
+from plugins.compliance import audit_log
 from server.access import LOCAL, Principal
-from server.audit_log import MAX_CHARS, at_terminal, entry, note
-from server.store import Database, audit
-from server.store.audit import AuditEntry
+from server.audit_log import MAX_CHARS, AuditEntry, at_terminal, entry, note
+from server.store import Database
 
 ANN = Principal("key:11111111", "ann", "operator", frozenset({"support"}), "192.0.2.7")
 
@@ -31,13 +31,13 @@ def database(place: Path | str) -> Iterator[Database]:
 def fill(database: Database, rows: int) -> None:
     """Rows written at second 1, 2, 3 …"""
     entries = [AuditEntry("local", "turn.ask", f"turn-{n}", at=float(n)) for n in range(1, rows + 1)]
-    database.write_blocking(lambda c: audit.append(c, *entries))
+    database.write_blocking(lambda c: audit_log.append(c, *entries))
 
 
 def test_a_row_says_who_did_what_when_and_from_where(database: Database) -> None:
     made = entry(ANN, "key.create", "22222222", group="support", detail={"role": "reader"})
-    database.write_blocking(lambda c: audit.append(c, made))
-    (row,) = database.read_blocking(audit.listing)
+    database.write_blocking(lambda c: audit_log.append(c, made))
+    (row,) = database.read_blocking(audit_log.listing)
     assert (row.n, row.principal, row.action, row.about) == (1, "key:11111111", "key.create", "22222222")
     assert (row.origin, row.group, row.outcome, row.detail) == ("192.0.2.7", "support", "done", {"role": "reader"})
     assert row.at == made.at
@@ -58,7 +58,7 @@ def test_rows_can_be_neither_changed_nor_deleted(statement: str, database: Datab
     fill(database, 3)
     with pytest.raises(IntegrityError, match="only added to"):
         database.write_blocking(lambda c: c.exec_driver_sql(statement))
-    assert len(database.read_blocking(audit.listing)) == 3
+    assert len(database.read_blocking(audit_log.listing)) == 3
 
 
 def test_rows_are_found_by_time_principal_action_and_group(database: Database) -> None:
@@ -67,10 +67,10 @@ def test_rows_are_found_by_time_principal_action_and_group(database: Database) -
         AuditEntry("key:a", "turn.ask", group="support", at=2.0),
         AuditEntry("key:b", "turn.ask", group="sales", at=3.0),
     ]
-    database.write_blocking(lambda c: audit.append(c, *entries))
+    database.write_blocking(lambda c: audit_log.append(c, *entries))
 
     def found(**wanted: object) -> list[int]:
-        return [row.n for row in database.read_blocking(lambda c: audit.listing(c, **wanted))]  # type: ignore[arg-type]
+        return [row.n for row in database.read_blocking(lambda c: audit_log.listing(c, **wanted))]  # type: ignore[arg-type]
 
     assert found() == [1, 2, 3]
     assert found(newest=True, limit=2) == [3, 2]
@@ -107,32 +107,32 @@ def tampered(statement: str) -> Callable[[Connection], object]:
 )
 def test_what_was_tampered_with_no_longer_fits(statement: str, problem: str, database: Database) -> None:
     fill(database, 4)
-    assert database.read_blocking(audit.verify).problem == ""
+    assert database.read_blocking(audit_log.verify).problem == ""
     database.write_blocking(tampered(statement))
-    assert problem in database.read_blocking(audit.verify).problem
+    assert problem in database.read_blocking(audit_log.verify).problem
 
 
 def test_a_beginning_is_cut_off_and_the_rest_still_fits(database: Database) -> None:
     fill(database, 10)
-    assert database.write_blocking(lambda c: audit.trim(c, 6.0, 3, "local", "terminal of ann")) == 3
-    assert database.write_blocking(lambda c: audit.trim(c, 6.0, 3, "local")) == 2
-    assert database.write_blocking(lambda c: audit.trim(c, 6.0, 3, "local")) == 0
-    rows = database.read_blocking(audit.listing)
+    assert database.write_blocking(lambda c: audit_log.trim(c, 6.0, 3)) == 3
+    assert database.write_blocking(lambda c: audit_log.trim(c, 6.0, 3)) == 2
+    assert database.write_blocking(lambda c: audit_log.trim(c, 6.0, 3)) == 0
+    rows = database.read_blocking(audit_log.listing)
     assert [row.about for row in rows[:5]] == [f"turn-{n}" for n in range(6, 11)]
     assert [(row.action, row.detail) for row in rows[5:]] == [
         ("log.trim", {"rows": 3, "up_to": 3}),
         ("log.trim", {"rows": 2, "up_to": 5}),
     ]
-    report = database.read_blocking(audit.verify)
+    report = database.read_blocking(audit_log.verify)
     assert (report.rows, report.n, report.problem) == (7, 12, "")
-    assert database.read_blocking(lambda c: audit.chain_at(c, 12)) == report.chain
+    assert database.read_blocking(lambda c: audit_log.chain_at(c, 12)) == report.chain
 
 
 def test_the_chain_goes_on_after_every_row_was_cut_off(database: Database) -> None:
     fill(database, 3)
-    database.write_blocking(lambda c: audit.trim(c, 9e9, 100, "local"))
+    database.write_blocking(lambda c: audit_log.trim(c, 9e9, 100))
     fill(database, 1)
-    report = database.read_blocking(audit.verify)
+    report = database.read_blocking(audit_log.verify)
     assert (report.rows, report.n, report.problem) == (2, 5, "")
 
 
@@ -142,7 +142,7 @@ def test_what_was_noted_is_there_once_the_database_is_closed(place: Path | str) 
         note(database, ANN, "turn.ask", f"turn-{n}")
     database.close()
     again = Database(place)
-    assert [row.about for row in again.read_blocking(lambda c: audit.listing(c, limit=500))] == [
+    assert [row.about for row in again.read_blocking(lambda c: audit_log.listing(c, limit=500))] == [
         f"turn-{n}" for n in range(200)
     ]
     again.close()
@@ -152,14 +152,14 @@ _KILLED = """
 import asyncio, os, signal, sys
 from pathlib import Path
 from server.access import LOCAL
-from server.audit_log import entry, note
-from server.store import Database, audit
+from server.audit_log import account, entry, note
+from server.store import Database
 
 async def main():
     database = Database(Path(sys.argv[1]))
     for n in range(5):
         note(database, LOCAL, "turn.ask")
-        await database.write(audit.append, entry(LOCAL, "grant.add", str(n)))
+        await database.write(account, entry(LOCAL, "grant.add", str(n)))
         print(n, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -172,9 +172,9 @@ def test_an_act_that_was_answered_outlives_a_kill(tmp_path: Path) -> None:
     killed = subprocess.run([sys.executable, "-c", _KILLED, str(file)], capture_output=True, text=True, timeout=60)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     database = Database(file)
-    acts = [row.about for row in database.read_blocking(lambda c: audit.listing(c, action="grant.add"))]
+    acts = [row.about for row in database.read_blocking(lambda c: audit_log.listing(c, action="grant.add"))]
     assert acts == killed.stdout.split() == ["0", "1", "2", "3", "4"]
-    assert database.read_blocking(audit.verify).problem == ""
+    assert database.read_blocking(audit_log.verify).problem == ""
     database.close()
 
 
@@ -182,11 +182,11 @@ def test_rows_of_two_processes_follow_one_another(place: Path | str) -> None:
     one, other = Database(place), Database(place)
     for _ in range(20):
         for database in (one, other):
-            database.write_later(lambda c: audit.append(c, AuditEntry("local", "key.create")))
+            database.write_later(lambda c: audit_log.append(c, AuditEntry("local", "key.create")))
     for database in (one, other):
-        database.write_blocking(lambda c: audit.append(c, AuditEntry("local", "key.create")))
-    assert one.read_blocking(audit.verify).n == 42
-    assert one.read_blocking(audit.verify).problem == ""
+        database.write_blocking(lambda c: audit_log.append(c, AuditEntry("local", "key.create")))
+    assert one.read_blocking(audit_log.verify).n == 42
+    assert one.read_blocking(audit_log.verify).problem == ""
     one.close()
     other.close()
 

@@ -25,7 +25,7 @@ from index.encoders import Encoder, load_encoder
 from index.indexer import index_paths
 from index.query import Query
 from papers.citation_summaries.measuring import auc
-from plugins.evidence.explain import Citance, WhyRanker, WhySource
+from plugins.evidence.explain import WhyRanker, WhySource
 from plugins.evidence.source import SourcePassage
 from server.registry import resolve
 from server.settings import Settings
@@ -136,7 +136,7 @@ def planted(name: str, cases: Sequence[Case], encoder: Encoder) -> None:
         for text in (case.source, case.others[0]):
             source = WhySource(tuple(SourcePassage(str(n), text[a:b]) for n, (a, b) in enumerate(sentence_spans(text))))
             support = SupportScorer(passages([text])).score(case.statement, [1])
-            near = WhyRanker(source, encoder).near(Citance(case.statement))
+            near = WhyRanker(source, encoder).near(case.statement)
             pair.append((support, near, (support + near) / 2))
         for n, column in enumerate(rows.values()):
             column.append((str(place), pair[0][n], pair[1][n]))

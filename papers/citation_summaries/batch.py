@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from evaluation.questions import BadRow, json_rows, objects, optional, present, text
 from evaluation.run_folder import InputLine
 from papers.citation_summaries.retelling import explain
+from papers.citation_summaries.setups import Citance, SetupRanker, WhyPlan
 from plugins.evidence.asking import QuoteAsker
-from plugins.evidence.explain import Citance, WhyPlan, WhyRanker, WhySource
+from plugins.evidence.explain import WhySource
 from plugins.evidence.source import SourcePassage
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def read_citances(path: Path) -> list[InputLine[WhyAsked]]:
     """The lines of a file. Raises MissingSet, BadRow."""
     found: dict[str, InputLine[WhyAsked]] = {}
     for where, row in json_rows(
-        present(path, "The file of citances", "plugins/evidence/README.md describes its lines.")
+        present(path, "The file of citances", "papers/citation_summaries/README.md describes its lines.")
     ):
         name = text(row, "id", where)
         if name in found:
@@ -47,7 +48,7 @@ async def why_row(
     line: InputLine[WhyAsked], plan: WhyPlan, asker: QuoteAsker | None, encoder: Encoder | None
 ) -> dict[str, Any]:
     """A line of the output. Without an encoder sentences are found by their words alone. Raises AskingFailed."""
-    found = await explain(WhyRanker(line.asked.source, encoder), line.asked.citance, plan, asker)
+    found = await explain(SetupRanker(line.asked.source, encoder), line.asked.citance, plan, asker)
     return {
         "id": line.id,
         "ranking": list(found.ranking),

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Literal
 
 from evaluation.questions import BadRow, json_rows, names, present, text
-from plugins.evidence.explain import Citance, WhySource, source_of
+from papers.citation_summaries.setups import Citance, source_of
+from plugins.evidence.explain import WhySource
 from plugins.evidence.source import SourcePassage
 
 SET = "scisumm"

@@ -15,7 +15,8 @@ from papers.batches import make_batch
 def why(
     context: typer.Context,
     source: Annotated[
-        Path, typer.Option("--input", help="Citances, one JSON object a line (see plugins/evidence/README.md).")
+        Path,
+        typer.Option("--input", help="Citances, one JSON object a line (see papers/citation_summaries/README.md)."),
     ],
     out: Annotated[Path, typer.Option(help="The JSON lines to write, in the order of the citances.")],
     units: Annotated[
@@ -31,8 +32,8 @@ def why(
     """
     from papers.citation_summaries.batch import read_citances, why_row
     from papers.citation_summaries.retelling import PROMPTS
+    from papers.citation_summaries.setups import WhyPlan
     from plugins.evidence.asking import prompts_version
-    from plugins.evidence.explain import WhyPlan
 
     state = state_of(context)
     settings = state.settings(overriding(llm__model=model))

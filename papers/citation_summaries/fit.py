@@ -1,4 +1,4 @@
-"""Fit the weights of "Why this source?" (`server/evidence/why.py`) on half of the papers of scisumm.
+"""Fit the weights of "Why this source?" (`plugins/evidence/explain.py`) on half of the papers of scisumm.
 
     python benchmarks/fit_why.py --data DATA [--home HOME]
 
@@ -19,7 +19,7 @@ from scipy.optimize import minimize
 
 from index.encoders import load_encoder
 from papers.citation_summaries.citances import CitanceCase, load_citances
-from plugins.evidence.explain import WhyRanker
+from papers.citation_summaries.setups import SetupRanker
 from server.registry import resolve
 from server.settings import Settings
 
@@ -58,7 +58,7 @@ def main() -> None:
     options = parser.parse_args()
     cases, sources = load_citances(options.data)
     encoder = load_encoder(resolve(Settings().index.encoder, options.home))
-    rankers = {name: WhyRanker(source, encoder) for name, source in sources.items()}
+    rankers = {name: SetupRanker(source, encoder) for name, source in sources.items()}
     features, gold = {}, {}
     for case in cases:
         ranker = rankers[case.document]

@@ -42,6 +42,7 @@ def why(
     With a --model also what it writes of them.
     """
     from evaluation.questions import EvaluationError
+    from papers.asking import LikelihoodAsker
     from papers.citation_summaries.citances import load_citances
     from papers.citation_summaries.measuring import (
         WhyBench,
@@ -51,7 +52,6 @@ def why(
         measure_written,
     )
     from papers.decontextualization.snippets import SET, load_snippets
-    from plugins.evidence.asking import QuoteAsker
 
     state = state_of(context)
     settings = state.settings(overriding(llm__model=model))
@@ -73,7 +73,7 @@ def why(
 
         async def written(chat_model: BaseChatModel | None) -> None:
             if chat_model is not None:
-                asker = QuoteAsker(chat_model, settings.llm.total_seconds)
+                asker = LikelihoodAsker(chat_model, settings.llm.total_seconds)
                 await measure_written(measured, asker, chat_model if judge else None, until)
                 judged = f"; it graded too ({settings.llm.model})" if judge else ""
                 writer.notes.append(f"The model that wrote is {settings.llm.model}{judged}.")

@@ -22,21 +22,20 @@ from evaluation.significance import estimate, estimate_of
 from index.fusion import fuse
 from papers.citation_summaries.citances import SET, CitanceCase
 from papers.citation_summaries.retelling import explain
+from papers.citation_summaries.setups import (
+    Citance,
+    SetupRanker,
+    WhyContext,
+    WhyFound,
+    WhyPlan,
+    WhyRanking,
+    WhyUnits,
+)
 from papers.decontextualization.snippets import SET as SNIPPETS
 from papers.decontextualization.snippets import Snippet
 from papers.measures import area
 from plugins.evidence.asking import QuoteAsker
-from plugins.evidence.explain import (
-    LEAD_NEAR,
-    Citance,
-    WhyContext,
-    WhyFound,
-    WhyPlan,
-    WhyRanker,
-    WhyRanking,
-    WhySource,
-    WhyUnits,
-)
+from plugins.evidence.explain import LEAD_NEAR, WhySource
 from plugins.evidence.rewrite_checks import EvidenceTexts
 from plugins.evidence.source import SourcePassage
 
@@ -66,7 +65,7 @@ class WhyBench:
     """The citances, and a ranker for every paper."""
 
     cases: Sequence[CitanceCase]
-    rankers: Mapping[str, WhyRanker]
+    rankers: Mapping[str, SetupRanker]
     writer: RunWriter
     progress: Progress
 
@@ -80,7 +79,7 @@ class WhyBench:
         progress: Progress,
     ) -> WhyBench:
         """With the papers' sentences encoded as they are needed."""
-        return cls(cases, {name: WhyRanker(one, encoder) for name, one in sources.items()}, writer, progress)
+        return cls(cases, {name: SetupRanker(one, encoder) for name, one in sources.items()}, writer, progress)
 
     def find(self, case: CitanceCase, plan: WhyPlan, document: str = "") -> WhyFound:
         """What is found for a citance, in its own paper or in another."""
@@ -138,7 +137,7 @@ def measure_setups(bench: WhyBench, scorer: Scorer | None = None) -> None:
         _rouged(bench, plan.name, texts, rouges)
     leads = {one.id: bench.rankers[one.document].source.lead for one in cases}
     _rouged(bench, "lead", leads, rouges)
-    other = {name: WhyRanker(one.source, None, K1) for name, one in bench.rankers.items()}
+    other = {name: SetupRanker(one.source, None, K1) for name, one in bench.rankers.items()}
     bm25 = WhyPlan(ranking="bm25")
     name = f"{bm25.name}, k1 {K1:g}"
     _ranked(bench, name, {one.id: list(other[one.document].find(one.citance, bm25).ranking) for one in cases}, gold)
@@ -209,7 +208,7 @@ def measure_contexts(
 ) -> None:
     """Whether what stands around a sentence helps to find the paragraphs that explain it, over the pool of
     `papers.decontextualization.snippets`: recall at 5 without the snippet's own abstract and paragraph."""
-    ranker = WhyRanker(WhySource(tuple(passages)), encoder)
+    ranker = SetupRanker(WhySource(tuple(passages)), encoder)
     contexts: tuple[WhyContext, ...] = ("citance", "neighbours", "similar")
     rankings: tuple[WhyRanking, ...] = ("bm25", "dense", "fused")
     scores: dict[tuple[str, str], tuple[list[float], list[str]]] = {}
@@ -282,7 +281,7 @@ def measure_checks(bench: WhyBench) -> None:
         bench.writer.note(SET, "check", name, "AUC of wrong citations", value)
 
 
-def _text(ranker: WhyRanker, ranked: Sequence[int]) -> str:
+def _text(ranker: SetupRanker, ranked: Sequence[int]) -> str:
     return " ".join(ranker.source.sentences[place].text for place in sorted(ranked[:5]))
 
 

@@ -12,12 +12,15 @@ from dataclasses import replace
 
 import regex
 
+from papers.citation_summaries.setups import Citance, SetupRanker, WhyFound, WhyPlan, WhySentence
 from plugins.evidence.asking import QuoteAsker
-from plugins.evidence.explain import SENTENCES, Citance, WhyFound, WhyPlan, WhyRanker, WhySentence
-from plugins.evidence.rewrite_checks import EvidenceTexts, has_instruction, sentence_refused
+from plugins.evidence.explain import SENTENCES
+from plugins.evidence.rewrite_checks import CITATION, FORBIDDEN, MARKER, ORDERS, EvidenceTexts
 from plugins.evidence.source import SourcePassage, clipped
+from server.turn.support import SUPPORTED
+from text.sanitize import is_showable
 from text.sentences import sentence_spans
-from text.words import stems
+from text.words import FUNCTION_WORDS, numbers, stems, words
 
 WORDS = 512
 TOKENS = 260
@@ -43,10 +46,11 @@ _SAME_FORM = regex.compile(
     r"|found|gave|got|held|kept|knew|led|left|let|made|met|put|ran|read|said|saw|sent|set|showed|spent|split|took|taught"
     r"|thought|told|wrote|\w+ed"
 )
+_NAME = regex.compile(r"\p{Lu}[\p{L}\p{N}\-]*\p{L}[\p{L}\p{N}\-]*")
 _LABEL = regex.compile(r"^\s*(?:(?:paraphrase|summary|answer)\s*:|[-*•]|\[?\d+[.)\]]:?)\s*", regex.I | regex.MULTILINE)
 
 
-async def explain(ranker: WhyRanker, citance: Citance, plan: WhyPlan, asker: QuoteAsker | None = None) -> WhyFound:
+async def explain(ranker: SetupRanker, citance: Citance, plan: WhyPlan, asker: QuoteAsker | None = None) -> WhyFound:
     """What of a source bears on a citing sentence: quoted, or with an `asker` in its words. Raises AskingFailed.
 
     What blocks is done in a thread.
@@ -61,7 +65,7 @@ async def retell(found: WhyFound, citance: Citance, plan: WhyPlan, asker: QuoteA
     for one in found.given:
         # A sentence that gives orders is quoted to people, and shown to no model.
         text = clipped(one.text, UNIT_CHARS)
-        if room < len(text.split()) or has_instruction(text):
+        if room < len(text.split()) or ORDERS.search(text):
             continue
         room -= len(text.split())
         given.append(replace(one, text=text))
@@ -97,6 +101,28 @@ def checked(said: str, given: Sequence[SourcePassage]) -> tuple[list[WhySentence
         ids, support = _links(text, each)
         shown.append(WhySentence(ids, text, support))
     return shown, " ".join(reasons)
+
+
+def sentence_refused(sentence: str, evidence: EvidenceTexts) -> str:
+    """Why a sentence in a model's words may not stand for what the texts say; empty where it may."""
+    if not is_showable(sentence):
+        return "A sentence contains characters that are unsafe to show."
+    joined = "\n".join(evidence.texts)
+    for pattern, what in FORBIDDEN:
+        match = pattern.search(sentence)
+        if match and not (pattern is CITATION and match.group() in joined):
+            return f"A sentence contains {what} (“{match.group().strip()}”)."
+    if strange := numbers(sentence) - numbers(joined):
+        return f"A sentence brings a number that the source lacks ({', '.join(sorted(strange))})."
+    known_words = set(words(joined))
+    names = _NAME.findall(MARKER.sub("", sentence, 1) if MARKER.match(sentence) else sentence)
+    # The first word of a sentence is written large whatever it is; where the texts say the rest, it is no name.
+    names = names[1:] if evidence.score(sentence) >= SUPPORTED and _NAME.match(sentence) else names
+    if strange := {name for name in names if not set(words(name)) <= known_words | FUNCTION_WORDS}:
+        return f"A sentence brings a name that the source lacks ({', '.join(sorted(strange))})."
+    if evidence.turns(sentence):
+        return "A sentence denies what the source says, or says what it denies."
+    return ""
 
 
 def _of_document(match: regex.Match[str]) -> str:

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
-from plugins.evidence.asking import QuoteAsker
+from papers.asking import LikelihoodAsker
 from server.engines.base import EngineError
 from server.turn.events import Evidence, StepEvent
 from server.turn.prompt import count_tokens
@@ -52,7 +52,7 @@ class RecipeTools:
     """What recipes work with. `golds` are examples to draw from, `budget` the tokens of passages that one generation
     reads, `beyond` the perplexity from which passages are taken (0: only the best), `at_once` requests side by side."""
 
-    asker: QuoteAsker
+    asker: LikelihoodAsker
     golds: Sequence[Example] = ()
     shots: int = 3
     budget: int = 2400

@@ -19,13 +19,13 @@ from evaluation.metrics import token_f1
 from evaluation.questions import EvaluationError, Question
 from evaluation.run_folder import Latency, RunWriter, Scores, Test, metrics_of, percentiles, tests_of
 from evaluation.significance import estimate, holm
+from papers.asking import LikelihoodAsker
 from papers.decomposition.base import RecipePool, RecipeTools, cook, within_budget
 from papers.decomposition.demonstrations import says_something
 from papers.decomposition.registry import recipes_of
 from papers.decomposition.selecting import answered, unlikelihood
 from papers.decomposition.trials import SET, TrialQuestion
 from papers.measures import fisher
-from plugins.evidence.asking import QuoteAsker
 from plugins.evidence.source import numbered_texts
 from server.turn.events import Evidence
 from text.recorder import Recording
@@ -57,7 +57,7 @@ class RecipeAnswer:
     seconds: float
 
 
-async def demand_sign(asker: QuoteAsker) -> float:
+async def demand_sign(asker: LikelihoodAsker) -> float:
     """The mean log ratio of perplexity, answering passage to other, over planted examples: above 0 where it works.
 
     Raises EvaluationError where it is inverted, and what the asker raises.
@@ -119,7 +119,7 @@ async def run_recipes(
     return found
 
 
-async def fitted(trials: RankedTrials, first: int, asker: QuoteAsker) -> tuple[float, float, float]:
+async def fitted(trials: RankedTrials, first: int, asker: LikelihoodAsker) -> tuple[float, float, float]:
     """The perplexity from which passages are best taken, favouring recall, and its recall and precision here.
 
     Raises as the asker; what perplexity has read already is not asked again.

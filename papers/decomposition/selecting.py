@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import regex
 
+from papers.asking import LikelihoodAsker
 from papers.decomposition.base import (
     NOT_MENTIONED,
     Example,
@@ -18,7 +19,6 @@ from papers.decomposition.base import (
     within_budget,
 )
 from papers.decomposition.forcing import perplexity as perplexity_of
-from plugins.evidence.asking import QuoteAsker
 from server.turn.events import Evidence, StepEvent
 from text.translation import message
 
@@ -39,7 +39,7 @@ def answer_parts(pool: RecipePool, passages: Sequence[Evidence]) -> dict[str, st
     return {"examples": shown_examples(pool.examples), "question": pool.question, "excerpt": excerpt}
 
 
-async def answered(pool: RecipePool, asker: QuoteAsker) -> str:
+async def answered(pool: RecipePool, asker: LikelihoodAsker) -> str:
     """The pool's answer, or what a model says in one generation from the passages that are left.
 
     Raises AskingFailed.
@@ -47,7 +47,7 @@ async def answered(pool: RecipePool, asker: QuoteAsker) -> str:
     return pool.answer or await asker.ask("answer", answer_parts(pool, pool.passages), ANSWER_TOKENS)
 
 
-async def unlikelihood(pool: RecipePool, passage: Evidence, asker: QuoteAsker) -> float:
+async def unlikelihood(pool: RecipePool, passage: Evidence, asker: LikelihoodAsker) -> float:
     """exp(−mean log p) of "not mentioned" as the answer from this passage: high where the passage says it.
 
     Raises ForcingUnavailable and AskingFailed.
@@ -105,7 +105,7 @@ async def rank(pool: RecipePool, tools: RecipeTools) -> RecipeEvents:
     yield replace(pool, passages=within_budget(best, tools.budget))
 
 
-async def _wins(pool: RecipePool, one: Evidence, other: Evidence, asker: QuoteAsker) -> bool:
+async def _wins(pool: RecipePool, one: Evidence, other: Evidence, asker: LikelihoodAsker) -> bool:
     """Whether `one` is said to answer better, asked in both orders: small models like the first. At a tie it loses."""
 
     async def first(a: Evidence, b: Evidence) -> bool:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from evaluation.questions import BadRow, json_rows, objects, optional, present, text
 from evaluation.run_folder import InputLine
+from papers.decontextualization.variants import StandalonePlan, make_standalone
 from plugins.evidence.asking import QuoteAsker
-from plugins.evidence.decontextualize import QuoteAnswer, StandalonePlan, make_standalone, passage_of
+from plugins.evidence.decontextualize import QuoteAnswer, passage_of
 from plugins.evidence.source import SourcePassage, SourceQuote, Within
 
 if TYPE_CHECKING:
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 def read_quotes(path: Path) -> list[InputLine[SourceQuote]]:
     """The lines of a file. Raises MissingSet, BadRow."""
     found: dict[str, InputLine[SourceQuote]] = {}
-    for where, row in json_rows(present(path, "The file of quotes", "plugins/evidence/README.md describes its lines.")):
+    for where, row in json_rows(
+        present(path, "The file of quotes", "papers/decontextualization/README.md describes its lines.")
+    ):
         name = text(row, "id", where)
         if name in found:
             raise BadRow(f"{where}: the id {name!r} is there twice.")

@@ -15,7 +15,7 @@ from papers.batches import make_batch
 def standalone(
     context: typer.Context,
     source: Annotated[
-        Path, typer.Option("--input", help="Quotes, one JSON object a line (see plugins/evidence/README.md).")
+        Path, typer.Option("--input", help="Quotes, one JSON object a line (see papers/decontextualization/README.md).")
     ],
     out: Annotated[Path, typer.Option(help="The JSON lines to write, in the order of the quotes.")],
     method: Annotated[
@@ -30,7 +30,7 @@ def standalone(
     interruption the same command goes on.
     """
     from papers.decontextualization.batch import quote_row, read_quotes
-    from plugins.evidence.decontextualize import StandalonePlan
+    from papers.decontextualization.variants import StandalonePlan
 
     state = state_of(context)
     settings = state.settings(overriding(llm__model=model))

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluation.questions import BadRow, json_rows, optional, present, text
+from papers.decontextualization.variants import PaperQuote
 from plugins.evidence.source import SourcePassage, SourceQuote
 
 SET = "qa_decontext"
@@ -70,7 +71,7 @@ def load_snippets(data: Path, every: int = 1) -> tuple[list[Snippet], tuple[Sour
         if row.get("split") != "val":
             continue
         paper = row["paper_id"]
-        quote = SourceQuote(
+        quote = PaperQuote(
             snippet=text(row, "snippet", where),
             title=optional(row, "title"),
             lead=optional(row, "abstract"),

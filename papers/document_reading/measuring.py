@@ -24,6 +24,7 @@ from evaluation.run_folder import RunWriter, paired
 from evaluation.significance import estimate
 from index.encoders import Encoder
 from index.rerank import CrossEncoderReranker, chances
+from papers.asking import LikelihoodAsker
 from papers.document_reading.qasper import SET, Paper, PaperQuestion, ReaderAnswer
 from papers.document_reading.reading import (
     NOTHING,
@@ -34,7 +35,6 @@ from papers.document_reading.reading import (
     quoted_reading,
     trained_readings,
 )
-from plugins.evidence.asking import QuoteAsker
 from plugins.evidence.source import Within
 
 SHARES = (1, 5, 10, 20)
@@ -183,7 +183,7 @@ def measure_retrieval(ranked: Sequence[Ranked], writer: RunWriter) -> None:
 async def read_all(
     ranked: Sequence[Ranked],
     arms: Sequence[str],
-    asker: QuoteAsker | None,
+    asker: LikelihoodAsker | None,
     k: int,
     progress: Progress,
     reader: TrainedReader | None = None,

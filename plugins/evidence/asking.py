@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from rewriter.prompted import model_errors
@@ -20,7 +19,6 @@ from text.sanitize import escape, fill
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
-    from langchain_core.messages import BaseMessage
 
 PACKAGE = "plugins.evidence.prompts"
 
@@ -34,14 +32,6 @@ class AskingFailed(EngineError):
 
 async def _at_once(call: Callable[[], Awaitable[str]]) -> str:
     return await call()
-
-
-@dataclass(frozen=True, slots=True)
-class SaidText:
-    """A model's text, and the mean log probability of its tokens, 0 if it reports none."""
-
-    text: str
-    logprob: float = 0.0
 
 
 class QuoteAsker:
@@ -62,69 +52,36 @@ class QuoteAsker:
         self.chars = 0
         """Characters sent and received, for whoever counts."""
 
-    async def _force(self, messages: Sequence[BaseMessage], text: str) -> list[float]:
-        """Return the log probability of each token of `text` as the answer to `messages`."""
-        raise NotImplementedError
-
     async def ask(self, prompt: str, parts: Mapping[str, str], tokens: int, system: str = "") -> str:
         """Ask the model the prompt of this name (the user's part is `<name>_user`; another prompt's instructions may be
         named with `system`). Raises AskingFailed."""
-        return (await self.say(prompt, parts, tokens, system)).text
-
-    async def say(
-        self,
-        prompt: str,
-        parts: Mapping[str, str],
-        tokens: int,
-        system: str = "",
-        *,
-        logprobs: bool = False,
-        force: str = "",
-    ) -> SaidText:
-        """As `ask`; with `logprobs` also how likely it was, and with a text to `force` how likely that is.
-
-        `force` needs a subclass that implements `_force`.
-        """
         from langchain_core.messages import HumanMessage, SystemMessage
 
         escaped = {name: escape(text) for name, text in parts.items()}
-        user_prompt = fill(_prompt(f"{prompt}_user", self._package).text, escaped, missing=lambda _: "")
-        instructions = _prompt(system or prompt, self._package).text
+        user_prompt = fill(prompt_of(f"{prompt}_user", self._package).text, escaped, missing=lambda _: "")
+        instructions = prompt_of(system or prompt, self._package).text
         messages = [SystemMessage(instructions), HumanMessage(user_prompt)]
-        bounded = self._model.bind(max_tokens=tokens, **({"logprobs": True} if logprobs else {}))
-        replies: list[BaseMessage] = []
-        likely: list[float] = []
 
         async def request() -> str:
             async with asyncio.timeout(self._seconds):
-                if force:
-                    likely[:] = await self._force(messages, force)
-                    return force
-                replies.append(await bounded.ainvoke(messages))
-                return str(replies[-1].text)
+                return str((await self._model.bind(max_tokens=tokens).ainvoke(messages)).text)
 
         self.requests += 1
         try:
             with call(f"ask {prompt}") as this:
                 this.prompt((("system", instructions), ("user", user_prompt)))
                 reply = await self._patiently(request)
-                likelihoods = (
-                    (replies[-1].response_metadata.get("logprobs") or {}).get("content") or () if replies else ()
-                )
-                likely += [float(token["logprob"]) for token in likelihoods if token.get("logprob") is not None]
-                mean = sum(likely) / max(1, len(likely))
                 this.output({"text": reply})
-                this.record(**({"mean_logprob": mean, "logprobs": likely} if likely else {}))
         except TimeoutError as error:
             raise AskingFailed(f"The language model took longer than {self._seconds:g} s.") from error
         except model_errors() as error:
             line = (str(error).splitlines() or [""])[0][:200]
             raise AskingFailed(f"The language model could not be asked ({type(error).__name__}: {line}).") from error
         self.chars += len(user_prompt) + len(reply)
-        return SaidText(reply.strip(), mean)
+        return reply.strip()
 
 
-def _prompt(name: str, package: str = PACKAGE) -> Prompt:
+def prompt_of(name: str, package: str = PACKAGE) -> Prompt:
     """Load a prompt by its name, or by `package:name`."""
     own, _, short = name.rpartition(":")
     return load_prompt(own or package, short)
@@ -132,5 +89,5 @@ def _prompt(name: str, package: str = PACKAGE) -> Prompt:
 
 def prompts_version(*names: str) -> str:
     """Changes whenever one of these prompts does."""
-    versions = [_prompt(name).version for prompt_name in names for name in (prompt_name, f"{prompt_name}_user")]
+    versions = [prompt_of(name).version for prompt_name in names for name in (prompt_name, f"{prompt_name}_user")]
     return hashlib.sha256(".".join(versions).encode()).hexdigest()[:12]

@@ -1,17 +1,16 @@
-"""Resolve, by rules, references in a quote from its document: acronyms, first person, defined terms.
+"""Make a quote readable without its page: add in brackets what a reader lacks, and remove what points elsewhere.
 
-Also where an answer is put (`anchor`) and what of it (`addition`), whoever gave it. Works for English; in other
-languages it finds acronyms and little else. Long forms are found as Schwartz and Hearst (2003) do.
+Rules expand acronyms and name the speaker by the title. A language model asks questions, which it answers from the
+document; `anchor` finds the place of an answer, and `addition` the part of it to add. English only, but for acronyms.
+Long forms are found as Schwartz and Hearst (2003) do.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from operator import attrgetter
-from typing import Literal
 
 import regex
 
@@ -22,7 +21,6 @@ from plugins.evidence.rewrite_checks import (
     MARKER,
     EvidenceTexts,
     addition_refused,
-    read_rewrite,
     spans_refused,
 )
 from plugins.evidence.source import (
@@ -34,15 +32,22 @@ from plugins.evidence.source import (
     apply,
     bracketed,
     clipped,
-    numbered_texts,
     place_behind,
     untouchable,
 )
-from server.turn.support import SupportScorer
 from text.sentences import sentence_spans
 from text.words import FUNCTION_WORDS, split, stemmed, stems, words
 
-DEFINITION_WORDS = 24
+QUESTIONS = 3
+RETRIEVED = 3
+ADDITIONS = 5
+"""Most questions a model may ask, passages retrieved for each, and additions to one quote."""
+SNIPPET_CHARS = 4000
+QUESTION_TOKENS = 80
+ANSWER_TOKENS = 60
+PASSAGE_CHARS = 1200
+WHOLE_CHARS = 24_000
+"""Longest passage that a model is shown, and all of them together."""
 
 _ACRONYM = regex.compile(
     r"(?<![\p{L}\p{N}\-_/.])(?=\S*\p{Lu}\S*\p{Lu})\p{L}[\p{L}\p{N}&]{1,9}(?:-\p{Lu}+)?(?![\p{L}\p{N}])"
@@ -54,11 +59,6 @@ _THIS_PAPER = regex.compile(
     r"\b(?:this|the present|our) (?:paper|work|article|study|thesis|survey|guide|page|document|manual|chapter)\b",
     regex.IGNORECASE,
 )
-_DEFINES = (
-    r"(?:\s*\([^()]*\))?(?:,?\s+(?:is|are|was|were)\s+(?=(?:an?|the|our|one of|based|designed|used|introduced)\b)"
-    r"|\s+(?:refers? to|means|stands for|denotes|consists of|contains|comprises|is defined as|is called)\s+"
-    r"|,\s+(?=(?:an?|which (?:is|are))\b))"
-)
 _ECHO = regex.compile(
     r"^(?:the |their |its |his |this |these |that |a |an )?(?:[^\s,.;:]+\s+){1,6}?"
     r"(?:stands? for|refers? to|means|denotes|is defined as|are defined as|is called|is|are|was|were)\s+",
@@ -67,15 +67,25 @@ _ECHO = regex.compile(
 _WHAT_IT_MEANS = regex.compile(
     r"^(?:it|they|this|these|that|here)\s+(?:is|are|was|were|refers? to|means|stands? for)\s+", regex.I
 )
-_NO_TERM = regex.compile(r"we|our|this|in|figs?|figures?|tables?|sections?|\w*ref\d+|inlineform\d*", regex.IGNORECASE)
 _QUOTED = regex.compile(r"[\"“”'‘’`]([^\"“”`]{2,60})[\"“”'‘’`]")
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}_]+(?:['’\-][\p{L}\p{M}\p{N}_]+)*")
+_CITED = regex.compile(
+    r"\s*\((?:[^()]*\bet al\b[^()]*|[^()]*\b(?:19|20)\d\d[a-z]?)\)|\s*\[\d[\d,\s–-]*\]"
+    r"|\s*\b(?:BIBREF|FIGREF|TABREF)\d+(?:\s*,\s*BIBREF\d+)*"
+)
+_VERBS = tuple(stems("stands refers means denotes defined called stand refer mean author"))
+_ALONE = frozenset(("however", "thus", "therefore", "moreover", "furthermore", "hence", "but", "and"))
+_NONE = regex.compile(r"^\W*(?:no answer|none|unknown|n/?a|cannot[_ ]answer|not (?:stated|given|specified))\b", regex.I)
+_LABEL = regex.compile(r"^(?:\W*(?:answer|explanation)\s*:\s*)", regex.IGNORECASE)
+_PASSAGE_ONLY = regex.compile(r"\b(?:who|whom|whose|citation|cited|table|figure|section|equation|formula)\b", regex.I)
+_NO_QUESTIONS = regex.compile(r"^\W*no questions?\b", regex.IGNORECASE)
+_BULLET = regex.compile(r"^\s*(?:[-*•]|\d+[.)]|Q\d*[:.])\s*")
 
 
 @dataclass(frozen=True, slots=True)
 class QuoteFinding:
-    """A question and its answer from the document: where it goes (a place in the quote), what is put there, and the
-    words that say so."""
+    """A question and its answer from the document, with its place in the quote, the text to add there, and the words of
+    the document that say so."""
 
     question: str
     answer: str
@@ -83,6 +93,29 @@ class QuoteFinding:
     at: int
     addition: str
     evidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class QuoteAnswer:
+    """A question about a quote, its answer, and the passage it is from (empty: lead, title or paragraph).
+
+    `evidence` are the words of the document that it was answered from.
+    """
+
+    question: str
+    answer: str
+    passage: str = ""
+    evidence: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StandaloneQuote:
+    """A quote made readable. `text` is how it is shown; `refused` says what the guard turned down, and why."""
+
+    text: str
+    spans: tuple[QuoteSpan, ...]
+    questions: tuple[QuoteAnswer, ...]
+    refused: str = ""
 
 
 @lru_cache(maxsize=4096)
@@ -140,15 +173,20 @@ def _in_order(letters: Sequence[str], initials: Sequence[str]) -> int:
     return position
 
 
-def find(quote: SourceQuote) -> list[QuoteFinding]:
-    """Return the additions the rules find, in the order of the quote; at most one per place."""
+def rule_findings(quote: SourceQuote) -> list[QuoteFinding]:
+    """Return the additions that rules find, in the order of the quote; at most one per place."""
+    return first_by_place((*_acronyms(quote), *_first_person(quote)))
+
+
+def first_by_place(findings: Iterable[QuoteFinding]) -> list[QuoteFinding]:
+    """Return the first finding of each place, in the order of the quote."""
     by_place: dict[int, QuoteFinding] = {}
-    for finding in (*_acronyms(quote), *_first_person(quote), *_definitions(quote)):
+    for finding in findings:
         by_place.setdefault(finding.at, finding)
     return sorted(by_place.values(), key=lambda finding: finding.at)
 
 
-def _texts(quote: SourceQuote) -> Iterator[tuple[str, str]]:
+def texts_of(quote: SourceQuote) -> Iterator[tuple[str, str]]:
     """Return the texts read of the document, with their passage ids: lead and paragraph first."""
     yield "", quote.lead
     yield "", quote.paragraph
@@ -159,7 +197,7 @@ def _texts(quote: SourceQuote) -> Iterator[tuple[str, str]]:
 def _acronyms(quote: SourceQuote) -> Iterator[QuoteFinding]:
     here = long_forms(quote.snippet)
     forms: dict[str, tuple[str, str, str]] = {}
-    for passage, text in _texts(quote):
+    for passage, text in texts_of(quote):
         for short, long in long_forms(text).items():
             forms.setdefault(short, (long, passage, text))
     folded = quote.snippet.casefold()
@@ -191,48 +229,6 @@ def _first_person(quote: SourceQuote) -> Iterator[QuoteFinding]:
             shortened = addition if len(addition.split()) <= LONGEST else " ".join(addition.split()[:LONGEST])
             yield QuoteFinding(question, title, "", at, shortened, f"the authors of “{title}”")
             return
-
-
-def _definitions(quote: SourceQuote) -> Iterator[QuoteFinding]:
-    for term, end in _terms(quote.snippet):
-        pattern = regex.compile(rf"(?<![\p{{L}}\p{{N}}]){regex.escape(term)}{_DEFINES}")
-        if pattern.search(quote.snippet):
-            continue
-        for passage, text in _texts(quote):
-            if not pattern.search(text):
-                continue
-            definition = next(
-                (_defined(pattern, text[a:b], term) for a, b in sentence_spans(text) if term in text[a:b]), None
-            )
-            if definition and not set(stems(definition[0])) <= set(stems(quote.snippet)):
-                at = place_behind(quote.snippet, end)
-                if at is not None:
-                    yield QuoteFinding(f"What is {term}?", definition[0], passage, at, definition[0], definition[1])
-                break
-
-
-def _defined(pattern: regex.Pattern[str], sentence: str, term: str) -> tuple[str, str] | None:
-    match = pattern.search(sentence)
-    if match is None:
-        return None
-    meaning = sentence[match.end() :].strip().rstrip(".").strip()
-    meaning = regex.sub(r"^which (?:is|are) ", "", regex.sub(r"\s*\[[^\[\]]*\]|\s*\([^()]*\)", "", meaning))
-    cut = shortened(meaning, DEFINITION_WORDS)
-    return (cut, sentence) if len(stems(cut)) >= 2 else None
-
-
-def _terms(snippet: str) -> Iterator[tuple[str, int]]:
-    """Names in a quote that a document may define: not at the beginning of a sentence, each once."""
-    starts = {start for start, _ in sentence_spans(snippet)}
-    seen = set[str]()
-    for match in regex.finditer(r"(?:`([^`\n]{2,40})`|\b\p{Lu}[\p{L}\p{N}\-]*\p{L}[\p{L}\p{N}\-]*\b)", snippet):
-        term = match[1] or match.group()
-        common = term.casefold() in FUNCTION_WORDS or _NO_TERM.fullmatch(term)
-        distinct = any(char.isupper() for char in term[1:]) or match[1]
-        if term in seen or common or (match.start() in starts and not distinct):
-            continue
-        seen.add(term)
-        yield term, match.end()
 
 
 def shortened(text: str, longest: int = LONGEST) -> str:
@@ -312,13 +308,6 @@ def addition(snippet: str, answer: str, at: int | None = None) -> str:
     return shortened(text).rstrip(" .;:,")
 
 
-_CITED = regex.compile(
-    r"\s*\((?:[^()]*\bet al\b[^()]*|[^()]*\b(?:19|20)\d\d[a-z]?)\)|\s*\[\d[\d,\s–-]*\]"
-    r"|\s*\b(?:BIBREF|FIGREF|TABREF)\d+(?:\s*,\s*BIBREF\d+)*"
-)
-_VERBS = tuple(stems("stands refers means denotes defined called stand refer mean author"))
-
-
 def removals(snippet: str) -> list[Edit]:
     """Return spans to remove once a sentence leaves its page: a leading discourse marker, figure and table
     references."""
@@ -334,9 +323,6 @@ def removals(snippet: str) -> list[Edit]:
     return edits
 
 
-_ALONE = frozenset(("however", "thus", "therefore", "moreover", "furthermore", "hence", "but", "and"))
-
-
 def insertions(snippet: str, findings: Sequence[QuoteFinding]) -> list[Edit]:
     """The edits that put each finding behind its place, and take out what may go."""
     gone = removals(snippet)
@@ -345,55 +331,21 @@ def insertions(snippet: str, findings: Sequence[QuoteFinding]) -> list[Edit]:
     return [*gone, *free]
 
 
-ANSWER_TOKENS = 60
-PASSAGE_CHARS = 1200
-WHOLE_CHARS = 24_000
-"""Longest passage that a model is shown of those retrieved, and of a whole document."""
-
-MATCHES = 0.5
-"""Where no sentence matches the question this well, none answers it."""
-
-_NONE = regex.compile(r"^\W*(?:no answer|none|unknown|n/?a|cannot[_ ]answer|not (?:stated|given|specified))\b", regex.I)
-_LABEL = regex.compile(r"^(?:\W*(?:answer|explanation)\s*:\s*)", regex.IGNORECASE)
-
-
-_PARTS: dict[str, tuple[str, Callable[[SourceQuote], str]]] = {
-    "T": ("Title", attrgetter("title")),
-    "A": ("Beginning", attrgetter("lead")),
-    "I": ("Introduction", attrgetter("introduction")),
-    "S": ("Section", attrgetter("section")),
-    "P": ("Around the text", attrgetter("paragraph")),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class QuoteAnswer:
-    """A question about a quote, its answer, and the passage it is from (empty: lead, title or paragraph).
-
-    `evidence` are the words of the document that it was answered from.
-    """
-
-    question: str
-    answer: str
-    passage: str = ""
-    evidence: tuple[str, ...] = ()
-
-
-def document_text(quote: SourceQuote, variant: str) -> str:
-    """Return the part of a document to show besides the retrieved passages: T title, A lead (abstract), I introduction,
-    S section's heading, P paragraph, as the letters of `variant` say."""
-    return "\n\n".join(f"{_PARTS[letter][0]}: {text}" for letter in variant if (text := _PARTS[letter][1](quote)))
-
-
-def shown_texts(quote: SourceQuote, variant: str) -> list[str]:
-    """The texts of those parts, for comparing."""
-    return [text for letter in variant if (text := _PARTS[letter][1](quote))]
+def document_parts(quote: SourceQuote) -> dict[str, str]:
+    """Return what a model is shown of a document besides passages: title, beginning, section's heading, paragraph."""
+    parts = {"Title": quote.title, "Beginning": quote.lead, "Section": quote.section}
+    parts["Around the text"] = quote.paragraph
+    return {name: text for name, text in parts.items() if text}
 
 
 async def prompted_answer(
-    asker: QuoteAsker, quote: SourceQuote, question: str, passages: Sequence[SourcePassage], variant: str
+    asker: QuoteAsker,
+    quote: SourceQuote,
+    question: str,
+    passages: Sequence[SourcePassage],
+    document: Mapping[str, str],
 ) -> QuoteAnswer | None:
-    """Ask the model for an answer; None where it says that the document does not say. Raises AskingFailed."""
+    """Ask the model for an answer; None if it says that the document does not say. Raises AskingFailed."""
     passages_shown, room = list[str](), WHOLE_CHARS
     for passage in passages:
         text = clipped(passage.text, PASSAGE_CHARS)
@@ -402,7 +354,7 @@ async def prompted_answer(
         room -= len(text)
         passages_shown.append(text)
     parts = {
-        "document": document_text(quote, variant),
+        "document": "\n\n".join(f"{name}: {text}" for name, text in document.items()),
         "snippet": quote.snippet,
         "passages": "".join(f"Elsewhere in the document: {text}\n\n" for text in passages_shown),
         "question": question,
@@ -410,30 +362,8 @@ async def prompted_answer(
     answer = _LABEL.sub("", (await asker.ask("answer", parts, ANSWER_TOKENS)).split("\n")[0]).strip()
     if not stems(answer) or _NONE.match(answer):
         return None
-    texts = (*shown_texts(quote, variant), *(passage.text for passage in passages))
+    texts = (*document.values(), *(passage.text for passage in passages))
     return QuoteAnswer(question, answer, best_passage(answer, passages), texts)
-
-
-def extracted_answer(
-    quote: SourceQuote, question: str, passages: Sequence[SourcePassage], variant: str
-) -> QuoteAnswer | None:
-    """The sentence that matches a question best; None where none does well enough."""
-    sources = [("", text) for text in shown_texts(quote, variant.replace("T", "").replace("S", ""))]
-    sources += [(passage.id, passage.text) for passage in passages]
-    if not sources:
-        return None
-    scorer = SupportScorer(numbered_texts([text for _, text in sources]))
-    own, snippet = set(stems(question)), set(stems(quote.snippet))
-    best, score = None, MATCHES
-    for n, (name, _) in enumerate(sources, 1):
-        for match in scorer.matches(question, n):
-            new = set(stems(match.quote)) - own - snippet
-            if match.score > score and len(new) > 1 and match.quote not in quote.snippet:
-                best, score = (name, match.quote), match.score
-    if best is None:
-        return None
-    name, sentence = best
-    return QuoteAnswer(question, " ".join(sentence.split()), name, (sentence,))
 
 
 def best_passage(answer: str, passages: Sequence[SourcePassage]) -> str:
@@ -447,122 +377,31 @@ def best_passage(answer: str, passages: Sequence[SourcePassage]) -> str:
     return best
 
 
-StandaloneMethod = Literal["insert", "prompted"]
-
-QUESTIONS = 3
-RETRIEVED = 3
-ADDITIONS = 5
-"""Most questions a model may ask, passages retrieved for each, and additions to one quote."""
-
-SNIPPET_CHARS = 4000
-QUESTION_TOKENS = 80
-_PASSAGE_ONLY = regex.compile(r"\b(?:who|whom|whose|citation|cited|table|figure|section|equation|formula)\b", regex.I)
-_NO_QUESTIONS = regex.compile(r"^\W*no questions?\b", regex.IGNORECASE)
-_BULLET = regex.compile(r"^\s*(?:[-*•]|\d+[.)]|Q\d*[:.])\s*")
-_PAIR = regex.compile(r"^\s*(?:[-*•]\s*)?[\"“`]?(.{2,80}?)[\"”`]?\s*=>\s*(.{2,300})$")
-
-
-@dataclass(frozen=True, slots=True)
-class StandalonePlan:
-    """How it is done: `variant` says what of the document is shown beside what is retrieved (`document_text`); `whole`
-    shows all of it; `direct` leaves out questions and retrieval; `rewriter_sees` are the letters of D, Q, A, E."""
-
-    method: StandaloneMethod = "insert"
-    variant: str = "TASP"
-    whole: bool = False
-    direct: bool = False
-    rules: bool = True
-    rewriter_sees: str = "QA"
-
-    @property
-    def version(self) -> str:
-        """Changes whenever a prompt does, or the plan."""
-        names = ("questions", "answer", "rewrite", "pairs")
-        plan = f"{self.method}.{self.variant}.{self.whole:d}{self.direct:d}{self.rules:d}.{self.rewriter_sees}"
-        return f"{prompts_version(*names)}.{plan}"
-
-
-@dataclass(frozen=True, slots=True)
-class StandaloneGiven:
-    """Precomputed values that replace a step: questions, passages for each question, answers."""
-
-    questions: Sequence[str] | None = None
-    passages: Mapping[str, Sequence[SourcePassage]] = field(default_factory=dict)
-    answers: Sequence[QuoteAnswer] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class StandaloneQuote:
-    """A quote made readable. `text` is how it is shown; `refused` says what the guard turned down, and why."""
-
-    text: str
-    spans: tuple[QuoteSpan, ...]
-    questions: tuple[QuoteAnswer, ...]
-    refused: str = ""
-    retrieved: Mapping[str, tuple[SourcePassage, ...]] = field(default_factory=dict)
-
-
 async def make_standalone(
-    quote: SourceQuote,
-    plan: StandalonePlan,
-    asker: QuoteAsker | None = None,
-    within: Within | None = None,
-    precomputed: StandaloneGiven | None = None,
+    quote: SourceQuote, asker: QuoteAsker | None = None, within: Within | None = None
 ) -> StandaloneQuote:
-    """The quote with what its readers lack. `within` holds the texts of `quote.passages`, in their order.
+    """Return the quote with what its readers lack. `within` holds the texts of `quote.passages`, in their order.
 
     Without an `asker` no model is asked. Raises AskingFailed. Blocking work runs in threads.
     """
-    precomputed = precomputed or StandaloneGiven()
     if len(quote.snippet) > SNIPPET_CHARS:
         return unchanged(quote, f"The quote has more than {SNIPPET_CHARS:,} characters; quote less of the document.")
-    settled = await asyncio.to_thread(find, quote) if plan.rules else []
-    retrieved: dict[str, tuple[SourcePassage, ...]] = {}
-    if precomputed.answers is not None:
-        answers = list(precomputed.answers)
-    elif asker is not None and plan.direct and precomputed.questions is None:
-        pairs = await _pairs(asker, quote, plan)
-        return await asyncio.to_thread(_inserted, quote, [*settled, *pairs], [], {})
-    else:
-        questions = list(precomputed.questions) if precomputed.questions is not None else []
-        if precomputed.questions is None and asker is not None:
-            questions = await _questions(asker, quote, settled)
-        answers = []
-        for question in questions:
-            passages = precomputed.passages.get(question)
-            if passages is None:
-                passages = await asyncio.to_thread(_retrieved, quote, question, plan, within)
-            retrieved[question] = tuple(passages)
-            if asker is None:
-                answer = await asyncio.to_thread(extracted_answer, quote, question, passages, plan.variant)
-            else:
-                answer = await prompted_answer(asker, quote, question, passages, plan.variant)
-            if answer is not None:
-                answers.append(answer)
-    refused = ""
-    if plan.method == "prompted" and asker is not None:
-        rewritten, refused = await _prompted(asker, quote, plan, settled, answers)
-        if rewritten is not None:
-            questions_asked = (*_as_answers(settled), *answers)
-            return StandaloneQuote(bracketed(rewritten), tuple(rewritten), questions_asked, "", retrieved)
-    result = await asyncio.to_thread(_inserted, quote, settled, answers, retrieved)
-    if not refused:
-        return result
-    return StandaloneQuote(result.text, result.spans, result.questions, refused, retrieved)
+    settled, document = await asyncio.to_thread(rule_findings, quote), document_parts(quote)
+    answers = []
+    for question in await questions_of(asker, quote, settled) if asker is not None else ():
+        passages = await asyncio.to_thread(retrieved_passages, quote, question, document.values(), within)
+        if answer := await prompted_answer(asker, quote, question, passages, document):  # type: ignore[arg-type]
+            answers.append(answer)
+    return await asyncio.to_thread(inserted, quote, settled, answers)
 
 
 def unchanged(quote: SourceQuote, refused: str = "") -> StandaloneQuote:
-    """The quote as it is."""
+    """Return the quote as it is."""
     return StandaloneQuote(quote.snippet, (QuoteSpan("kept", quote.snippet),), (), refused)
 
 
-def _inserted(
-    quote: SourceQuote,
-    settled: Sequence[QuoteFinding],
-    answers: Sequence[QuoteAnswer],
-    retrieved: Mapping[str, tuple[SourcePassage, ...]],
-) -> StandaloneQuote:
-    """Every finding and answer behind its anchor, as far as the guard lets it."""
+def inserted(quote: SourceQuote, settled: Sequence[QuoteFinding], answers: Sequence[QuoteAnswer]) -> StandaloneQuote:
+    """Put every finding and answer behind its anchor, as far as the checks let it."""
     judged = [
         (finding, addition_refused(finding.addition, quote.snippet, EvidenceTexts([finding.evidence])))
         for finding in settled
@@ -584,32 +423,29 @@ def _inserted(
         supported.append(answer)
     chosen = findings[:ADDITIONS]
     spans = apply(quote.snippet, insertions(quote.snippet, chosen))
-    every = EvidenceTexts(
-        [*(finding.evidence for finding in settled), *(text for answer in answers for text in answer.evidence)]
-    )
-    if reason := spans_refused(quote.snippet, spans, every):
+    if reason := spans_refused(quote.snippet, spans):
         # What the rules took out did not stand as they thought.
         reasons[reason] = None
         spans = apply(quote.snippet, [Edit(finding.at, finding.at, finding.addition) for finding in chosen])
-        if reason := spans_refused(quote.snippet, spans, every):
+        if reason := spans_refused(quote.snippet, spans):
             return unchanged(quote, reason)
-    all_answers = (*_as_answers(settled), *(supported if answers else ()))
-    return StandaloneQuote(bracketed(spans), tuple(spans), all_answers, " ".join(reasons), retrieved)
+    all_answers = (*as_answers(settled), *supported)
+    return StandaloneQuote(bracketed(spans), tuple(spans), all_answers, " ".join(reasons))
 
 
-def _as_answers(findings: Sequence[QuoteFinding]) -> tuple[QuoteAnswer, ...]:
+def as_answers(findings: Sequence[QuoteFinding]) -> tuple[QuoteAnswer, ...]:
     return tuple(
         QuoteAnswer(finding.question, finding.answer, finding.passage, (finding.evidence,)) for finding in findings
     )
 
 
-def _retrieved(quote: SourceQuote, question: str, plan: StandalonePlan, within: Within | None) -> list[SourcePassage]:
-    """The passages a question finds, without those whose words the prompt has already."""
-    if plan.whole:
-        return list(quote.passages)
+def retrieved_passages(
+    quote: SourceQuote, question: str, shown: Iterable[str], within: Within | None
+) -> list[SourcePassage]:
+    """Return the passages that a question finds, without those whose words are `shown` already."""
     if within is None:
         within = Within([passage.text for passage in quote.passages])
-    texts = [text for text in shown_texts(quote, plan.variant) if len(text) > 40]
+    texts = [text for text in shown if len(text) > 40]
     hits = list[SourcePassage]()
     for place in within.rank(question, len(quote.passages)):
         passage = quote.passages[place]
@@ -620,7 +456,7 @@ def _retrieved(quote: SourceQuote, question: str, plan: StandalonePlan, within: 
     return hits
 
 
-async def _questions(asker: QuoteAsker, quote: SourceQuote, settled: Sequence[QuoteFinding]) -> list[str]:
+async def questions_of(asker: QuoteAsker, quote: SourceQuote, settled: Sequence[QuoteFinding]) -> list[str]:
     """Ask a model for questions, without those settled by rules and those not to be asked."""
     reply = await asker.ask("questions", {"snippet": quote.snippet}, QUESTION_TOKENS)
     questions = list[str]()
@@ -643,63 +479,11 @@ async def _questions(asker: QuoteAsker, quote: SourceQuote, settled: Sequence[Qu
     return questions[:QUESTIONS]
 
 
-async def _pairs(asker: QuoteAsker, quote: SourceQuote, plan: StandalonePlan) -> list[QuoteFinding]:
-    """End to end: a model names words of the quote and what they mean, from what it is shown of the document."""
-    parts = {"document": document_text(quote, plan.variant), "snippet": quote.snippet}
-    reply = await asker.ask("pairs", parts, 2 * QUESTION_TOKENS)
-    evidence = "\n\n".join(shown_texts(quote, plan.variant))
-    pairs = list[QuoteFinding]()
-    for line in reply.splitlines()[:QUESTIONS]:
-        match = _PAIR.match(line)
-        at = anchor(quote.snippet, f"“{match[1]}”") if match else None
-        if match is None or at is None or match[1].casefold() not in quote.snippet.casefold():
-            continue
-        text = addition(quote.snippet, match[2], at)
-        if set(stems(text)) - set(stems(quote.snippet)):
-            pairs.append(QuoteFinding(f"What is “{match[1]}”?", match[2], "", at, text, evidence))
-    return pairs
-
-
-async def _prompted(
-    asker: QuoteAsker,
-    quote: SourceQuote,
-    plan: StandalonePlan,
-    settled: Sequence[QuoteFinding],
-    answers: Sequence[QuoteAnswer],
-) -> tuple[list[QuoteSpan] | None, str]:
-    """A free rewrite as spans, or why it is refused."""
-    all_answers = (*_as_answers(settled), *answers)
-    lines = [
-        f"{answer.question if 'Q' in plan.rewriter_sees else ''} {answer.answer}".strip() for answer in all_answers
-    ]
-    document = document_text(quote, plan.variant) if "D" in plan.rewriter_sees else ""
-    if "E" in plan.rewriter_sees:
-        document += "\n\n" + "\n\n".join(
-            dict.fromkeys(text for answer in answers for text in answer.evidence[-RETRIEVED:])
-        )
-    parts = {
-        "document": f"<document>\n{document.strip()}\n</document>\n\n" if document.strip() else "",
-        "snippet": quote.snippet,
-        "answers": "\n".join(lines),
-    }
-    # Its own tags are put in by us and were not escaped: the words between them are, once more, on the way.
-    reply = await asker.ask("rewrite", parts, len(quote.snippet) // 2 + 200)
-    text = regex.sub(r"^\W*Rewritten\s*:\s*", "", reply.strip(), flags=regex.IGNORECASE).strip('"“”')
-
-    def judged() -> tuple[list[QuoteSpan] | None, str]:
-        spans, reason = read_rewrite(quote.snippet, text)
-        if not reason:
-            texts = [
-                *(finding.evidence for finding in settled),
-                *(text for answer in answers for text in (*answer.evidence, answer.answer)),
-                *shown_texts(quote, plan.variant),
-            ]
-            reason = spans_refused(quote.snippet, spans, EvidenceTexts(texts))
-        return (None, reason) if reason else (spans, "")
-
-    return await asyncio.to_thread(judged)
-
-
 def passage_of(answer: QuoteAnswer, quote: SourceQuote) -> str:
     """Return the id of the passage that holds an answer; empty for the lead, the title or the paragraph."""
     return answer.passage or best_passage(answer.answer, quote.passages)
+
+
+def plan_version() -> str:
+    """Return a mark that changes with the prompts."""
+    return prompts_version("questions", "answer")

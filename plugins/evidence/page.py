@@ -19,21 +19,25 @@ Answer: TypeAlias = dict[str, Any]
 FOLDER = Path(__file__).parent
 
 
+def _evidence(service: ChatService) -> EvidenceService:
+    return EvidenceService(service.core, service.principal)
+
+
 async def make_readable(service: ChatService, collection: str, document: str, start: int = 0, end: int = 0) -> Answer:
     """→ `{html}` of the quote made readable away from its page."""
-    return {"html": str(readable_html(await EvidenceService(service).standalone(collection, document, start, end)))}
+    return {"html": str(readable_html(await _evidence(service).standalone(collection, document, start, end)))}
 
 
 async def why_source(service: ChatService, turn: str, n: int, at: int = 0) -> Answer:
     """→ `{html}` of the sentences that source `n` is cited for."""
-    return {"html": str(why_html(await EvidenceService(service).why_of_turn(turn, n, at)))}
+    return {"html": str(why_html(await _evidence(service).why_of_turn(turn, n, at)))}
 
 
 async def why_linked(
     service: ChatService, collection: str, document: str, text: Annotated[str, Field(max_length=6000)], at: int = 0
 ) -> Answer:
     """→ `{html}` of the sentences of a document that bear on the sentence that links to it."""
-    return {"html": str(why_html(await EvidenceService(service).why_linked(collection, document, text, at)))}
+    return {"html": str(why_html(await _evidence(service).why_linked(collection, document, text, at)))}
 
 
 def readable_html(view: StandaloneView) -> Markup:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Depends, Path, Query, Request
 from pydantic import Field
 
-from plugins.evidence.explain import Citance
 from plugins.evidence.service import EvidenceService
 from plugins.evidence.views import StandaloneView, WhyView
 from server.api.dependencies import Service, StrictBody
@@ -18,20 +17,21 @@ router = APIRouter(tags=["Evidence"])
 _LARGEST = 2**31
 
 
-class _Quote(StrictBody):
-    method: Literal["insert", "prompted"] = Field(
-        default="insert", description="`prompted`: let the model rewrite freely, where the guard lets it."
-    )
+async def _evidence(service: Service) -> EvidenceService:
+    return EvidenceService(service.core, service.principal)
 
 
-class QuoteOfTurn(_Quote):
+Quotes = Annotated[EvidenceService, Depends(_evidence)]
+
+
+class QuoteOfTurn(StrictBody):
     """Source `n` of a turn."""
 
     turn_id: str = Field(min_length=1, description="A turn.")
     n: int = Field(ge=0, le=_LARGEST, description="The number of one of the turn's sources.")
 
 
-class QuoteOfDocument(_Quote):
+class QuoteOfDocument(StrictBody):
     """A stretch of a document's text."""
 
     document_id: str = Field(min_length=1, description="A document.")
@@ -41,16 +41,12 @@ class QuoteOfDocument(_Quote):
 
 
 @router.post("/v1/standalone", summary="Make a quote readable away from its page")
-async def standalone(body: QuoteOfTurn | QuoteOfDocument, request: Request, service: Service) -> StandaloneView:
+async def standalone(body: QuoteOfTurn | QuoteOfDocument, request: Request, quotes: Quotes) -> StandaloneView:
     """Add to a quote, in brackets, the context that a reader of the quote alone needs; the words of the quote stay."""
     if isinstance(body, QuoteOfTurn):
-        return await while_connected(
-            request, EvidenceService(service).standalone_of_turn(body.turn_id, body.n, body.method)
-        )
-    return await while_connected(
-        request,
-        EvidenceService(service).standalone(body.collection, body.document_id, body.start, body.end, body.method),
-    )
+        return await while_connected(request, quotes.standalone_of_turn(body.turn_id, body.n))
+    quote = quotes.standalone(body.collection, body.document_id, body.start, body.end)
+    return await while_connected(request, quote)
 
 
 class WhyRequest(StrictBody):
@@ -59,8 +55,6 @@ class WhyRequest(StrictBody):
     citance: str = Field(
         min_length=1, max_length=2000, description="The sentence that cites the document; markers may stay."
     )
-    before: str = Field(default="", max_length=2000, description="What stands before it.")
-    after: str = Field(default="", max_length=2000, description="What stands behind it.")
     document_id: str = Field(min_length=1, description="The document.")
     collection: str = Field(default="", description="The document's collection; empty: the default one.")
 
@@ -70,17 +64,16 @@ async def why_cited(
     turn_id: Annotated[str, Path(min_length=1, description="A turn.")],
     n: Annotated[int, Path(ge=0, le=_LARGEST, description="The number of one of the turn's sources.")],
     request: Request,
-    service: Service,
+    quotes: Quotes,
     at: Annotated[
         int, Query(ge=0, le=_LARGEST, description="Offset in the answer, where more than one sentence cites it.")
     ] = 0,
 ) -> WhyView:
     """At most five sentences of the source that bear on the answer's sentence, or that it does not seem to say so."""
-    return await while_connected(request, EvidenceService(service).why_of_turn(turn_id, n, at))
+    return await while_connected(request, quotes.why_of_turn(turn_id, n, at))
 
 
 @router.post("/v1/why", summary="Say what of a document a sentence that cites it means")
-async def why(body: WhyRequest, request: Request, service: Service) -> WhyView:
+async def why(body: WhyRequest, request: Request, quotes: Quotes) -> WhyView:
     """At most five sentences of the document that bear on the sentence, or that it does not seem to say so."""
-    citance = Citance(body.citance, body.before, body.after)
-    return await while_connected(request, EvidenceService(service).why(body.collection, body.document_id, citance))
+    return await while_connected(request, quotes.why(body.collection, body.document_id, body.citance))

@@ -17,15 +17,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from plugins.evidence.asking import AskingFailed, QuoteAsker
-from plugins.evidence.decontextualize import (
-    SNIPPET_CHARS,
-    StandaloneMethod,
-    StandalonePlan,
-    make_standalone,
-    passage_of,
-)
-from plugins.evidence.explain import Citance, WhyFound, WhyPlan, WhyRanker, WhySource, without_markers
-from plugins.evidence.source import SourceQuote, Within, lead, paragraph, quote_of, sentences_of
+from plugins.evidence.decontextualize import SNIPPET_CHARS, make_standalone, passage_of, plan_version
+from plugins.evidence.explain import WhyFound, WhyRanker, WhySource, without_markers
+from plugins.evidence.source import SourceQuote, Within, lead, quote_of, sentences_of
 from plugins.evidence.views import StandaloneQuestion, StandaloneView, WhyPlace, WhySentenceView, WhyView
 from server.chat.authorization import ServiceBase, requires
 from server.chat.error_mapping import (
@@ -46,17 +40,23 @@ from text.words import stems
 
 if TYPE_CHECKING:
     from index.collection import Collection
-    from plugins.evidence.source import Within
-    from server.chat import ChatService
     from server.store.records import StoredTurn
     from server.turn.events import Evidence
 
 
 V = TypeVar("V", bound=View)
 
+CITANCE_CHARS = 2000
+_QUOTED = re.compile(r"^[ \t]*>[ \t]?", re.MULTILINE)
+"""What marks a line of an answer as a quotation."""
 
-class OnDemand(ServiceBase):
-    """The part of the service that is asked beside the turns."""
+SENTENCES = 250
+"""Sentences of one document that are compared; of a longer one those of its best passages. Encoding them takes a second
+or two."""
+
+
+class EvidenceService(ServiceBase):
+    """Quotes that stand alone, and the sentences that a source is cited for; made on demand, beside the turns."""
 
     async def _source(self, turn_id: str, n: int) -> tuple[StoredTurn, Evidence]:
         """A turn, and its source `n`. Raises NotFound."""
@@ -123,23 +123,17 @@ class OnDemand(ServiceBase):
             if asker is not None and asker.chars:
                 await core.limits.spend(self.principal, math.ceil(asker.chars / CHARS_PER_TOKEN))
 
-
-class StandaloneMixin(OnDemand):
-    """Quotes that stand alone."""
-
     @requires("ask")
-    async def standalone_of_turn(self, turn_id: str, n: int, method: StandaloneMethod = "insert") -> StandaloneView:
+    async def standalone_of_turn(self, turn_id: str, n: int) -> StandaloneView:
         """Return the quote of a turn's source `n`, decontextualized: the sentence that is cited first, or the passage.
         Raises NotFound."""
         turn, passage = await self._source(turn_id, n)
         cited = next((citation for citation in (turn.done.citations if turn.done else []) if citation.n == n), None)
         start, end = (cited.start, cited.end) if cited and cited.end > cited.start else (passage.start, passage.end)
-        return await self.standalone(turn.collection, passage.document_id, start, end, method)
+        return await self.standalone(turn.collection, passage.document_id, start, end)
 
     @requires("ask")
-    async def standalone(
-        self, collection: str, document_id: str, start: int, end: int, method: StandaloneMethod = "insert"
-    ) -> StandaloneView:
+    async def standalone(self, collection: str, document_id: str, start: int, end: int) -> StandaloneView:
         """`[start, end)` of a document's text made readable alone. A model that fails leaves what rules settle.
 
         Raises NotFound, InvalidRequest, LimitReached, and Unavailable where turns left no time for it.
@@ -153,16 +147,15 @@ class StandaloneMixin(OnDemand):
                 code="quote_too_long",
                 param="end",
             )
-        plan = StandalonePlan(method)
 
         async def make(opened: Collection, group: str) -> tuple[StandaloneView, bool]:
             quote, within = await run_blocking(lambda: self._standalone_quote(opened, document_id, start, end))
             whole = True
             async with self._asking(group) as asker:
                 try:
-                    readable = await make_standalone(quote, plan, asker, within)
+                    readable = await make_standalone(quote, asker, within)
                 except AskingFailed as error:
-                    readable, whole = replace(await make_standalone(quote, plan), refused=str(error)), False
+                    readable, whole = replace(await make_standalone(quote), refused=str(error)), False
             view = StandaloneView(
                 document_id=document_id,
                 start=start,
@@ -180,14 +173,12 @@ class StandaloneMixin(OnDemand):
             )
             return view, whole
 
-        parts = start, end, plan.version
+        parts = start, end, plan_version()
         return await self._once("quote.standalone", StandaloneView, collection, document_id, parts, make, asks=True)
 
     def _standalone_quote(
         self, opened: Collection, document_id: str, start: int, end: int
     ) -> tuple[SourceQuote, Within]:
-        from plugins.evidence.source import Within
-
         document = opened.document(document_id)
         if end > len(document.text) or not document.text[start:end].strip():
             raise InvalidRequest("The document has no text there.", code="invalid_quote", param="start")
@@ -197,19 +188,6 @@ class StandaloneMixin(OnDemand):
             return quote, Within([])
         vectors = opened.passage_vectors([passage.id for passage in passages]) if passages else None
         return quote, Within([passage.text for passage in passages], self.core.models.encoder(), vectors)
-
-
-CITANCE_CHARS = 2000
-_QUOTED = re.compile(r"^[ \t]*>[ \t]?", re.MULTILINE)
-"""What marks a line of an answer as a quotation."""
-
-SENTENCES = 250
-"""Sentences of one document that are compared; of a longer one those of its best passages. Encoding them takes a second
-or two."""
-
-
-class WhyMixin(OnDemand):
-    """Why a source is cited."""
 
     @requires("ask")
     async def why_of_turn(self, turn_id: str, n: int, at: int = 0) -> WhyView:
@@ -223,49 +201,38 @@ class WhyMixin(OnDemand):
         """Return the sentences of a document that support the sentence at offset `at` of a text that links to it.
         Raises as `why`."""
         start, end = next((span for span in sentence_spans(text) if at <= span[1]), (0, len(text)))
-        citance = Citance(text[start:end].strip()[:CITANCE_CHARS], text[:start], text[end:], text)
-        return await self.why(collection, document_id, citance)
+        return await self.why(collection, document_id, text[start:end].strip()[:CITANCE_CHARS])
 
     @requires("ask")
-    async def why(self, collection: str, document_id: str, citance: Citance) -> WhyView:
+    async def why(self, collection: str, document_id: str, citance: str) -> WhyView:
         """Return the sentences of a document that bear on a sentence that cites it. Raises NotFound, InvalidRequest."""
         document_id = clean(document_id, MAX_ID_CHARS, "document_id")
-        citance = Citance(
-            clean(citance.text, CITANCE_CHARS, "citance"),
-            clean(citance.before, CITANCE_CHARS, "before"),
-            clean(citance.after, CITANCE_CHARS, "after"),
-            citance.paragraph,
-        )
-        if not stems(without_markers(citance.text)):
+        citance = clean(citance, CITANCE_CHARS, "citance")
+        if not stems(without_markers(citance)):
             raise InvalidRequest("The citing sentence has no words.", code="invalid_citance", param="citance")
-        settings, plan = self.core.settings, WhyPlan()
 
         async def make(opened: Collection, group: str) -> tuple[WhyView, bool]:
-            source, result = await run_blocking(lambda: self._found(opened, document_id, citance, plan))
+            source, result = await run_blocking(lambda: self._found(opened, document_id, citance))
             view = WhyView(
                 document_id=document_id,
                 collection=opened.name,
                 title=source.title,
-                # Ownership sentence it was is nobody's business who is not told it.
+                # Who finds the stored view again may not be told whose sentence it was.
                 citance="",
                 bears=result.bears,
                 lead=source.lead,
                 lead_first=result.lead_first,
                 shown=tuple(
-                    WhySentenceView(text=sentence.text, places=tuple(map(_where, sentence.ids)))
-                    for sentence in result.shown
+                    WhySentenceView(text=sentence.text, places=(_where(sentence.id),)) for sentence in result.shown
                 ),
             )
             return view, True
 
-        key_texts = citance.text, citance.before, citance.after
-        parts = "why", *key_texts, settings.index.encoder, plan.name
+        parts = "why", citance, self.core.settings.index.encoder
         why_view = await self._once("citation.why", WhyView, collection, document_id, parts, make, asks=False)
-        return why_view.model_copy(update={"citance": citance.text})
+        return why_view.model_copy(update={"citance": citance})
 
-    def _found(
-        self, opened: Collection, document_id: str, citance: Citance, plan: WhyPlan
-    ) -> tuple[WhySource, WhyFound]:
+    def _found(self, opened: Collection, document_id: str, citance: str) -> tuple[WhySource, WhyFound]:
         document, encoder = opened.document(document_id), self.core.models.encoder()
         sentences = sentences_of(document)
         if len(sentences) > SENTENCES:
@@ -273,7 +240,7 @@ class WhyMixin(OnDemand):
             vectors = opened.passage_vectors([passage.id for passage in passages])
             within = Within([passage.text for passage in passages], encoder, vectors)
             chosen = set[str]()
-            for n in within.rank(citance.text, len(passages)):
+            for n in within.rank(citance, len(passages)):
                 chosen |= {
                     sentence.id for sentence in sentences
                     if passages[n].start <= _where(sentence.id).start < passages[n].end and len(chosen) < SENTENCES
@@ -282,7 +249,7 @@ class WhyMixin(OnDemand):
                     break
             sentences = tuple(sentence for sentence in sentences if sentence.id in chosen)
         source = WhySource(sentences, lead(document), document.title)
-        return source, WhyRanker(source, encoder).find(citance, plan)
+        return source, WhyRanker(source, encoder).find(citance)
 
 
 def _where(name: str) -> WhyPlace:
@@ -290,8 +257,8 @@ def _where(name: str) -> WhyPlace:
     return WhyPlace(start=int(start), end=int(end))
 
 
-def _citance(turn: StoredTurn, n: int, at: int) -> Citance:
-    """The sentence of a turn's answer that cites source `n`, with what stands around it. Raises NotFound."""
+def _citance(turn: StoredTurn, n: int, at: int) -> str:
+    """Return the sentence of a turn's answer that cites source `n`. Raises NotFound."""
     answer = turn.done.answer if turn.done else turn.answer
     cited = [
         (support.answer_start, support.answer_end)
@@ -305,18 +272,4 @@ def _citance(turn: StoredTurn, n: int, at: int) -> Citance:
     if not cited:
         raise NotFound(f"The answer does not cite source {n}.", code="citation_not_found", param="n")
     start, end = next((span for span in reversed(cited) if span[0] <= at), cited[0])
-    around = CITANCE_CHARS // 2
-    return Citance(
-        _QUOTED.sub("", answer[start:end]).strip()[:CITANCE_CHARS],
-        answer[max(0, start - around) : start],
-        answer[end : end + around],
-        paragraph(answer, start, end),
-    )
-
-
-class EvidenceService(StandaloneMixin, WhyMixin):
-    """Quotes that stand alone, and the sentences a source is cited for, for the principal of `service`."""
-
-    def __init__(self, service: ChatService) -> None:
-        self.core = service.core
-        self.principal = service.principal
+    return _QUOTED.sub("", answer[start:end]).strip()[:CITANCE_CHARS]

@@ -51,7 +51,6 @@ class SourceQuote:
     section: str = ""
     paragraph: str = ""
     passages: tuple[SourcePassage, ...] = ()
-    introduction: str = ""
 
 
 def quote_of(document: Document, passages: Sequence[Passage], start: int, end: int) -> SourceQuote:

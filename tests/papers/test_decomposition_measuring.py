@@ -14,13 +14,13 @@ from typer.testing import CliRunner
 from cli.shared.error_handler import ExitCode
 from evaluation.questions import EvaluationError
 from evaluation.run_folder import create_run
+from papers.asking import SaidText
 from papers.decomposition.__main__ import app
 from papers.decomposition.base import NOT_MENTIONED, PACKAGE, RecipeTools
 from papers.decomposition.measuring import is_right, measure, run_recipes
 from papers.decomposition.trials import load_trials
 from papers.decontextualization.measuring import RememberedAsker
 from papers.measures import fisher
-from plugins.evidence.asking import SaidText
 from server.settings import Settings
 from testing.chat_model import ScriptedChatModel
 

@@ -51,7 +51,7 @@ def test_a_line_for_each_quote_in_their_order(tmp_path: Path, method: str) -> No
 
 def test_what_was_finished_before_is_not_made_again(tmp_path: Path) -> None:
     from papers.decontextualization.batch import read_quotes
-    from plugins.evidence.decontextualize import StandalonePlan
+    from papers.decontextualization.variants import StandalonePlan
 
     (tmp_path / "in.jsonl").write_text(json.dumps(ROW), encoding="utf-8")
     (line,) = read_quotes(tmp_path / "in.jsonl")

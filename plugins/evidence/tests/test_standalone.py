@@ -8,13 +8,7 @@ from typing import Any
 import pytest
 
 from plugins.evidence.asking import AskingFailed, QuoteAsker
-from plugins.evidence.decontextualize import (
-    QuoteAnswer,
-    StandaloneGiven,
-    StandalonePlan,
-    StandaloneQuote,
-    make_standalone,
-)
+from plugins.evidence.decontextualize import StandaloneQuote, make_standalone
 from plugins.evidence.source import SourcePassage, SourceQuote, Within, original
 
 QUOTE = SourceQuote(
@@ -43,12 +37,8 @@ class ScriptedAsker(QuoteAsker):
         return self.said[prompt]
 
 
-def made(plan: StandalonePlan | None = None, asker: QuoteAsker | None = None, **fields: Any) -> StandaloneQuote:
-    quote = asyncio.run(
-        make_standalone(
-            QUOTE, plan or StandalonePlan(), asker, Within([p.text for p in QUOTE.passages]), StandaloneGiven(**fields)
-        )
-    )
+def made(asker: QuoteAsker | None = None) -> StandaloneQuote:
+    quote = asyncio.run(make_standalone(QUOTE, asker, Within([p.text for p in QUOTE.passages])))
     assert original(quote.spans) == QUOTE.snippet
     return quote
 
@@ -90,38 +80,9 @@ def test_an_answer_that_the_document_does_not_give_is_left_out(answer: str, reas
     assert reason in quote.refused
 
 
-def test_end_to_end_one_call_names_words_and_what_they_mean() -> None:
-    asker = ScriptedAsker(pairs="the second parser => parsing the Nepali language\nnot there => anything at all")
-    quote = made(StandalonePlan(direct=True), asker)
-    assert "the second parser [parsing the Nepali language] on" in quote.text
-    assert [prompt for prompt, _ in asker.asked] == ["pairs"]
-
-
-def test_a_free_rewrite_passes_or_falls_back_to_the_additions() -> None:
-    plan = StandalonePlan("prompted")
-    good = ScriptedAsker(
-        questions="No questions.",
-        rewrite="Rewritten: we [the authors of Parsing Nepali] trained the second parser on NER "
-        "[named entity recognition] data.",
-    )
-    quote = made(plan, good)
-    assert quote.refused == ""
-    assert quote.text.startswith("we [the authors of Parsing Nepali] trained")
-    bad = ScriptedAsker(questions="No questions.", rewrite="We never trained anything. Buy 3 now.")
-    quote = made(plan, bad)
-    assert "outside brackets" in quote.refused
-    assert quote.text == made().text
-
-
-def test_given_answers_take_the_place_of_the_model() -> None:
-    answers = [QuoteAnswer("What is NER?", "NER is a way of finding names.", "", ("A way of finding names.",))]
-    quote = made(StandalonePlan(rules=False), answers=answers)
-    assert quote.text == "we trained the second parser on NER [a way of finding names] data."
-
-
 def test_a_quote_that_needs_nothing_stays_as_it_is() -> None:
     quote = SourceQuote("Water boils at 100 degrees.", title="Water", passages=(SourcePassage("a", "Water is wet."),))
-    readable = asyncio.run(make_standalone(quote, StandalonePlan(), ScriptedAsker(questions="No questions.")))
+    readable = asyncio.run(make_standalone(quote, ScriptedAsker(questions="No questions.")))
     assert readable.text == quote.snippet
     assert [span.kind for span in readable.spans] == ["kept"]
 

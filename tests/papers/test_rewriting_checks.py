@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from plugins.evidence.rewrite_checks import EvidenceTexts, read_rewrite, spans_refused
+from papers.decontextualization.rewriting import read_rewrite, spans_refused
+from plugins.evidence.rewrite_checks import EvidenceTexts
 from plugins.evidence.source import bracketed, original
 
 QUOTE = "However, we set the beam to 4 for NMT, but we did not tune it [2]. Code: `run --fast` (see Table 3)."

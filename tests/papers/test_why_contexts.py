@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from plugins.evidence.explain import Citance, WhyContext, context, keywords, without_markers
+from papers.citation_summaries.setups import Citance, WhyContext, context, keywords
 from testing.encoder import WordEncoder
 
 PARAGRAPH = (
@@ -14,23 +14,6 @@ PARAGRAPH = (
 CITED = "The safety valve opens at four bar [2]."
 BEFORE, AFTER = PARAGRAPH.split(CITED)
 BARE = "The safety valve opens at four bar."
-
-
-@pytest.mark.parametrize(
-    ("text", "bare"),
-    [
-        ("The valve opens [12].", "The valve opens."),
-        ("The valve [3, 4] opens [5–7].", "The valve opens."),
-        ("The valve opens (Smith, 2019; Jones and Co 2020).", "The valve opens."),
-        ("Smith et al. (2019) say that valves open.", "say that valves open."),
-        ("Smith and Jones (2019a) open valves, as Collins et al. do.", "open valves, as do."),
-        ("That of [Kogure 90] is kept, that of [Kogure 1990] not.", "That of [Kogure 90] is kept, that of not."),
-        ("The ACE 2003 data stay, and `arr[i]` does.", "The ACE 2003 data stay, and `arr[i]` does."),
-        ("【2】 opens.", "opens."),
-    ],
-)  # fmt: skip
-def test_markers_are_no_words(text: str, bare: str) -> None:
-    assert without_markers(text) == bare
 
 
 @pytest.mark.parametrize(

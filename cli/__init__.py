@@ -15,7 +15,7 @@ from typing import Annotated
 
 import typer
 
-from cli import collections, config, evaluate, feedback, keys, models, sessions, synth, trace
+from cli import collections, config, evaluate, feedback, keys, models, sessions, trace
 from cli.adapt import adapt
 from cli.ask import ask
 from cli.backup import backup, move, restore
@@ -26,6 +26,7 @@ from cli.search import mcp, search
 from cli.serve import serve
 from cli.shared.error_handler import ErrorHandlerGroup, SafeFormatter
 from cli.shared.state import State
+from cli.synth import synth
 from cli.train import train
 
 app = typer.Typer(
@@ -81,7 +82,7 @@ app.add_typer(sessions.app, name="sessions")
 app.add_typer(trace.app, name="trace")
 app.add_typer(feedback.app, name="feedback")
 app.add_typer(models.app, name="models")
-app.add_typer(synth.app, name="synth")
+app.command()(synth)
 app.add_typer(evaluate.app, name="eval")
 app.add_typer(config.app, name="config")
 app.command()(diagnose)

@@ -13,13 +13,23 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from index.documents import Document, Section
-from synth.errors import BadStore
+from index.documents import Document
+from synth.tasks import BadStore
 from text.files import write_text
 
 SIDES = ("train", "dev", "test")
 
 M = TypeVar("M", bound=BaseModel)
+
+
+class _File:
+    """A file of a run's folder by its name."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, folder: Folder, owner: type[Folder]) -> Path:
+        return folder.path / self._name
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,47 +38,27 @@ class Folder:
 
     path: Path
 
-    @property
-    def journal(self) -> Path:
-        """Every answer of the model."""
-        return self.path / "journal.jsonl"
+    journal = _File("journal.jsonl")
+    """Every answer of the model."""
 
-    @property
-    def traces(self) -> Path:
-        """The calls that each item took."""
-        return self.path / "traces.jsonl"
+    traces = _File("traces.jsonl")
+    """The calls that each item took."""
 
-    @property
-    def documents(self) -> Path:
-        """The documents as they were read."""
-        return self.path / "documents.jsonl"
+    documents = _File("documents.jsonl")
+    """The documents as they were read."""
 
-    @property
-    def propositions(self) -> Path:
-        return self.path / "propositions.jsonl"
+    propositions = _File("propositions.jsonl")
+    left_out = _File("left_out.jsonl")
+    """Sentences of the model that became no proposition, with the reason."""
 
-    @property
-    def left_out(self) -> Path:
-        """Sentences of the model that became no proposition, with the reason."""
-        return self.path / "left_out.jsonl"
+    rejected = _File("rejected.jsonl")
+    """Pairs and contextualised forms that were rejected, with the reason."""
 
-    @property
-    def rejected(self) -> Path:
-        """Pairs and contextualised forms that were rejected, with the reason."""
-        return self.path / "rejected.jsonl"
+    facts = _File("run.json")
+    """Counts and settings of the run."""
 
-    @property
-    def facts(self) -> Path:
-        """Counts and settings of the run, from which reports are written."""
-        return self.path / "run.json"
-
-    @property
-    def beir(self) -> Path:
-        return self.path / "beir"
-
-    @property
-    def card(self) -> Path:
-        return self.path / "README.md"
+    beir = _File("beir")
+    card = _File("README.md")
 
     def dialogs(self, side: str) -> Path:
         """The dialogs of `train`, `dev` or `test`."""
@@ -111,26 +101,3 @@ def write_documents(path: Path, documents: Iterable[Document]) -> int:
             for document in documents
         ),
     )
-
-
-def read_documents(path: Path) -> list[Document]:
-    """The documents of a run. Raises BadStore where the file is not there or not ours."""
-    if not path.is_file():
-        raise BadStore(
-            f"{path.parent} holds no run of `anaphora synth` (there is no {path.name}); name its --out folder."
-        )
-    documents: list[Document] = []
-    with path.open(encoding="utf-8") as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                row = json.loads(line)
-                sections = tuple(
-                    Section(tuple(part["heading"]), part["start"], part["end"], part["page"])
-                    for part in row["sections"]
-                )
-                documents.append(Document(row["_id"], row["title"], row["text"], sections, row["metadata"]))
-            except (ValueError, KeyError, TypeError) as error:
-                raise BadStore(
-                    f"{path}, line {number} is no document ({error!r}); run `anaphora synth` again."
-                ) from error
-    return documents

@@ -8,40 +8,42 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import compress, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from index.documents import Document
 from index.encoders import Encoder
 from index.loaders import scan
-from synth.dialogs.assemble import Rejected, SeenQuestions, assemble
-from synth.dialogs.lists import Dialog, dialog_line, make_lists, write_beir
-from synth.dialogs.steps import CONTEXTUALISE, DIALOG, GROUND, contextualising, grounding, writing
-from synth.errors import NoDocuments
-from synth.facts import RunFacts, StepFacts, dialog_facts, proposition_facts, step_facts
+from synth.assembling import Rejected, SeenQuestions, assemble
+from synth.dialogs import (
+    CONTEXTUALISE,
+    DIALOG,
+    GROUND,
+    Dialog,
+    contextualising,
+    dialog_line,
+    grounding,
+    make_lists,
+    write_beir,
+    writing,
+)
 from synth.folder import SIDES, Folder, write_documents
-from synth.prompts import chat_prompt
-from synth.propositions.build import STEP as PROPOSITIONS
-from synth.propositions.build import Built, build, extraction, write_rows
-from synth.propositions.windows import WINDOW_TOKENS, DocumentWindow, windows
-from synth.report.writing import write_reports
-from synth.running import Outcome, Task, TaskRunner
+from synth.propositions import STEP as PROPOSITIONS
+from synth.propositions import WINDOW_TOKENS, Built, DocumentWindow, build, extraction, windows, write_rows
+from synth.report import RunFacts, StepFacts, dialog_facts, proposition_facts, step_facts, write_report
+from synth.tasks import NoDocuments, Outcome, Task, TaskRunner, chat_prompt
 from text.files import write_text
 
 
 @dataclass(frozen=True, slots=True)
 class SynthPlan:
-    """Content of a run. `windows_per_document` of 0 takes all; `list_size` is the paper's n.
-
-    With `only_answered`, windows without an outcome are passed over instead of asked about.
-    """
+    """Content of a run. `windows_per_document` of 0 takes all; `list_size` is the paper's n."""
 
     window_tokens: int = WINDOW_TOKENS
     windows_per_document: int = 0
     list_size: int = 30
     seed: int = 0
-    only_answered: bool = False
 
 
 def read_sources(
@@ -77,11 +79,11 @@ def synthesise(
     """
     built, facts = make_propositions(documents, plan, runner, encoder, folder)
     callback(facts)
-    write_reports(folder, facts)
+    write_report(folder, facts)
     if dialogs:
         facts = make_dialogs(built, plan, runner, encoder, folder, facts)
         callback(facts)
-        write_reports(folder, facts)
+        write_report(folder, facts)
     return facts
 
 
@@ -105,12 +107,6 @@ def make_propositions(
     write_documents(folder.documents, documents)
     windows = windows_of(documents, plan, encoder)
     tasks = [extraction(window, encoder.count_tokens) for window in windows]
-    if plan.only_answered:
-        answered = [isinstance(runner.state(task), Outcome) for task in tasks]
-        windows, tasks = list(compress(windows, answered)), list(compress(tasks, answered))
-        names = {window.document.id for window in windows}
-        documents = [document for document in documents if document.id in names]
-        write_documents(folder.documents, documents)
     outcomes = runner.settle(tasks)
     built = build(
         ((window, outcome.value or ()) for window, outcome in zip(windows, outcomes, strict=True)),

@@ -113,7 +113,7 @@ def test_a_wrong_command_would_be_seen() -> None:
     assert check(["--home", "x", "index", "docs", "--collection", "c"]) == ""
     assert check(["index", "docs", "--colection", "c"]) == "index has no --colection"
     assert check(["synth", "docs", "--out", "d"]) == ""
-    assert check(["synth", "docs", "--ot", "d"]) == "make has no --ot"
+    assert check(["synth", "docs", "--ot", "d"]) == "synth has no --ot"
     assert check(["indx", "docs"]) == "anaphora has no command indx"
     assert any(words[0] == "ask" for words in commands_in(CLI))
 

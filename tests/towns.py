@@ -19,9 +19,13 @@ if TYPE_CHECKING:
 
 def find_step(messages: Sequence[BaseMessage]) -> str:
     """Which prompt a request was made from."""
-    from synth.prompts import NAMES, chat_prompt
+    from synth.tasks import chat_prompt
 
-    return next(name for name in NAMES if chat_prompt(name).system == messages[0].content)
+    return next(
+        name
+        for name in ("propositions", "dialog", "contextualise", "ground")
+        if chat_prompt(name).system == messages[0].content
+    )
 
 
 @pytest.fixture

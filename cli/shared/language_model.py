@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from index.encoders import Encoder
     from server.settings import Settings
     from synth import Folder
-    from synth.running import TaskProgress, TaskRunner
-    from synth.running.live import ChatAsker, Structured
-    from synth.running.tasks import Pending, Record
+    from synth.askers import ChatAsker
+    from synth.tasks import Pending, Record, TaskProgress, TaskRunner
 
 T = TypeVar("T")
 
@@ -57,11 +56,8 @@ def open_task_runner(
     state: State,
     folder: Folder,
     *,
-    temperature: float = 0.0,
     seed: int = 0,
     concurrency: int = 0,
-    structured: Structured = "auto",
-    attempts: int = 3,
     stop: Callable[[], bool] | None = None,
 ) -> Iterator[TaskRunner]:
     """Has the settings' language model answer for the run in `folder`, and shows how far it is.
@@ -71,7 +67,7 @@ def open_task_runner(
     """
     from cli.shared.state import SettingsError
     from server.engines import LocalEngine, NoEngine, open_engine
-    from synth.running import Journal, Sampling, TaskRunner
+    from synth.tasks import Journal, Sampling, TaskRunner
 
     llm = settings.llm
     # Whole answers are waited for here, and several requests share the local engine.
@@ -85,13 +81,13 @@ def open_task_runner(
         if not name:
             engine.start()
             name = str(getattr(engine.chat_model(), "model_name", engine.name))
-        sampling = Sampling(name, temperature, seed)
+        sampling = Sampling(name, seed=seed)
         at_once = concurrency or (llm.parallel if here else REMOTE_CONCURRENCY)
         with ExitStack() as stack:
 
             def start() -> ChatAsker:
                 from cli.shared.resources import fetch_models
-                from synth.running.live import ChatAsker
+                from synth.askers import ChatAsker
 
                 fetch_models(settings, state, encoder=False, reranker=False, llm=True)
                 state.err.print("starting the language model")
@@ -102,7 +98,6 @@ def open_task_runner(
                     model,
                     sampling,
                     concurrency=at_once,
-                    structured=structured,
                     stop=stop,
                     traces=folder.traces,
                     content=settings.trace.content,
@@ -111,7 +106,7 @@ def open_task_runner(
 
             journal = stack.enter_context(Journal(folder.journal))
             report = stack.enter_context(progress(state))
-            yield TaskRunner(journal, sampling, _WhenAsked(start), attempts=attempts, report=report)
+            yield TaskRunner(journal, sampling, _WhenAsked(start), report=report)
     finally:
         engine.stop()
 

@@ -20,7 +20,7 @@ from evaluation.questions import ROLES, json_rows, spans
 from index.errors import LoadError
 from index.loaders import load
 from rewriter.examples import normalised
-from synth.references import reference
+from synth.propositions import reference
 from text.words import stems
 
 LEANING = (

@@ -19,7 +19,7 @@ from index.encoders import Encoder
 from index.indexer import index_documents
 from index.query import Query
 from synth import Dialog, DialogMessage, Proposition
-from synth.dialogs.lists import asked
+from synth.dialogs import asked
 from text.sentences import sentences
 
 MEASURES = ("AP", "R@5", "R@10", "R@20")

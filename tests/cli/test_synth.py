@@ -12,9 +12,9 @@ from typer.testing import CliRunner, Result
 
 from cli import app
 from cli.shared.error_handler import ExitCode
-from synth.dialogs.lists import read_dialogs
+from synth.dialogs import read_dialogs
 from synth.folder import SIDES, Folder
-from synth.propositions.build import read_propositions
+from synth.propositions import read_propositions
 
 TEXT = "# Parking permit\n\nA parking permit costs $35 a year. You can order it online. It is not refundable.\n"
 
@@ -46,7 +46,7 @@ def anaphora(home: Path) -> Call:
 def test_a_dry_run_tells_requests_tokens_and_cost_and_writes_nothing(
     anaphora: Call, docs: Path, tmp_path: Path
 ) -> None:
-    result = anaphora("synth", docs, "--out", tmp_path / "run", "--dry-run", "--price-in", 1000, "--price-out", 2000)
+    result = anaphora("synth", docs, "--out", tmp_path / "run", "--dry-run", "--prices", 1000, 2000)
     assert result.exit_code == 0, result.output
     assert "1 documents, 1 windows" in result.output
     assert [line.split()[0] for line in result.output.splitlines()[2:6]] == [
@@ -60,26 +60,25 @@ def test_a_dry_run_tells_requests_tokens_and_cost_and_writes_nothing(
 
 
 def test_batch_files_go_out_and_come_back(anaphora: Call, docs: Path, tmp_path: Path) -> None:
-    requests, responses = tmp_path / "requests.jsonl", tmp_path / "responses.jsonl"
-    run = ("synth", docs, "--out", tmp_path / "run", "--model", "big", "--batch-out", requests)
+    batch = tmp_path / "batch"
+    run = ("synth", docs, "--out", tmp_path / "run", "--model", "big", "--batch", batch)
     result = anaphora(*run)
     assert "Wrote 1 requests" in result.output
-    (row,) = map(json.loads, requests.read_text().splitlines())
+    (row,) = map(json.loads, (batch / "requests.jsonl").read_text().splitlines())
     content = json.dumps({"propositions": ["A parking permit costs $35 a year."]})
     body = {"choices": [{"message": {"content": content}, "finish_reason": "stop"}]}
     strange = {"custom_id": "f00-0", "response": {"body": body}}
     known = {"custom_id": row["custom_id"], "response": {"body": body}}
-    responses.write_text(json.dumps(known) + "\n" + json.dumps(strange) + "\n")
-    result = anaphora(*run, "--batch-in", responses)
+    (batch / "responses.jsonl").write_text(json.dumps(known) + "\n" + json.dumps(strange) + "\n")
+    result = anaphora(*run)
     assert result.exit_code == 0, result.output
     assert "1 propositions from 1 documents" in result.output
     assert "1 responses answer nothing this run asks" in result.output
-    assert "item" in result.output
     assert "items of step `dialog` are open" in result.output
 
 
 def test_batch_requests_need_a_models_name(anaphora: Call, docs: Path, tmp_path: Path) -> None:
-    result = anaphora("synth", docs, "--out", tmp_path / "run", "--batch-out", tmp_path / "r.jsonl")
+    result = anaphora("synth", docs, "--out", tmp_path / "run", "--batch", tmp_path / "batch")
     assert result.exit_code == ExitCode.BAD_INPUT
     assert "--model" in result.output
 
@@ -87,13 +86,6 @@ def test_batch_requests_need_a_models_name(anaphora: Call, docs: Path, tmp_path:
 def test_no_model_no_dialogs(anaphora: Call, docs: Path, tmp_path: Path) -> None:
     result = anaphora("synth", docs, "--out", tmp_path / "run", "--model", "none")
     assert result.exit_code == ExitCode.SETTINGS
-
-
-@pytest.mark.parametrize("command", ["report"])
-def test_a_folder_without_a_run_is_told(anaphora: Call, tmp_path: Path, command: str) -> None:
-    result = anaphora("synth", command, tmp_path)
-    assert result.exit_code == ExitCode.BAD_INPUT
-    assert "--out folder" in result.output
 
 
 @pytest.mark.extended
@@ -106,7 +98,7 @@ def test_a_small_model_ends_with_valid_files_however_bad_its_text(
 
     monkeypatch.setenv("ANAPHORA_LLM__THREADS", "1")
     model = resolve("smollm2-135m-instruct", model_home)
-    run = ("synth", docs, "--out", tmp_path / "run", "--model", model, "--attempts", 1, "--list-size", 4)
+    run = ("synth", docs, "--out", tmp_path / "run", "--model", model, "--list-size", 4)
     result = anaphora(*run)
     assert result.exit_code == 0, result.output
     folder = Folder(tmp_path / "run")
@@ -121,7 +113,6 @@ def test_a_small_model_ends_with_valid_files_however_bad_its_text(
     facts = json.loads(folder.facts.read_text())
     assert sum(facts["steps"]["propositions"]["verdicts"].values()) == 1
     assert facts["steps"]["propositions"]["tokens_out"] > 0
-    assert "</html>" in (folder.path / "report.html").read_text()
 
     journal = folder.journal.read_bytes()
     shutil.copy(folder.propositions, tmp_path / "before.jsonl")

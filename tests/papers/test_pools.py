@@ -9,12 +9,12 @@ import pytest
 
 from index.documents import Document
 from papers.orconvqa.pools import POOLS, WAYS, Cell, compare, table
-from synth.dialogs.lists import read_dialogs
+from synth.askers import ChatAsker
+from synth.dialogs import read_dialogs
 from synth.folder import SIDES, Folder
 from synth.pipeline import SynthPlan, make_dialogs, make_propositions
-from synth.propositions.build import read_propositions
-from synth.running import Journal, Sampling, TaskRunner
-from synth.running.live import ChatAsker
+from synth.propositions import read_propositions
+from synth.tasks import Journal, Sampling, TaskRunner
 
 
 @pytest.fixture

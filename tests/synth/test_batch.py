@@ -10,11 +10,10 @@ import pytest
 from langchain_core.messages import HumanMessage, SystemMessage
 
 from index.documents import Document
-from synth.errors import BadResponses
+from synth.askers import BatchAsker, ChatAsker, read_responses
 from synth.folder import Folder
 from synth.pipeline import SynthPlan, make_dialogs, make_propositions
-from synth.running import Journal, Paused, Sampling, TaskRunner
-from synth.running.live import BatchAsker, ChatAsker, read_responses
+from synth.tasks import BadResponses, Journal, Paused, Sampling, TaskRunner
 from testing.chat_model import ScriptedChatModel
 from tests.towns import sensible
 

@@ -9,11 +9,20 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from synth.dialogs.assemble import SeenQuestions, assemble, form_reason, pair_reason
-from synth.dialogs.lists import PropositionList, make_lists, sides
-from synth.dialogs.steps import Draft, Grounding, Pair, contextualising, grounding, writing
-from synth.propositions.build import Proposition, SourceSpan
-from synth.running import ModelReply, Sampling
+from synth.assembling import SeenQuestions, assemble, form_reason, pair_reason
+from synth.dialogs import (
+    Draft,
+    Grounding,
+    Pair,
+    PropositionList,
+    contextualising,
+    grounding,
+    make_lists,
+    sides,
+    writing,
+)
+from synth.propositions import Proposition, SourceSpan
+from synth.tasks import ModelReply, Sampling
 from testing.encoder import WordEncoder
 
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from index.documents import Document
-from synth.dialogs.lists import read_dialogs
-from synth.facts import RunFacts
+from synth.askers import ChatAsker
+from synth.dialogs import read_dialogs
 from synth.folder import SIDES, Folder
 from synth.pipeline import SynthPlan, make_dialogs, make_propositions
-from synth.propositions.build import read_propositions
-from synth.running import Journal, Sampling, TaskRunner
-from synth.running.live import ChatAsker
+from synth.propositions import read_propositions
+from synth.report import RunFacts
+from synth.tasks import Journal, Sampling, TaskRunner
 
 SAMPLING = Sampling("scripted")
 Run = Callable[..., RunFacts]
@@ -90,19 +90,20 @@ def test_no_document_is_on_two_sides(run: Run, town: Any, folder: Folder) -> Non
 
 
 def test_rows_name_their_model_seed_and_prompt_versions(run: Run, town: Any, folder: Folder) -> None:
-    from synth.prompts import NAMES, chat_prompt
+    from synth.tasks import chat_prompt
 
     run(town, SynthPlan(list_size=4, seed=7))
     for dialog in dialogs_of(folder):
         assert (dialog.model, dialog.seed) == ("scripted", 7)
-        assert dialog.prompts == {name: chat_prompt(name).version for name in NAMES}
+        assert dialog.prompts == {
+            name: chat_prompt(name).version for name in ("propositions", "dialog", "contextualise", "ground")
+        }
 
 
 def test_thanks_are_turns_that_no_proposition_answers(run: Run, town: Any, folder: Folder) -> None:
-    facts = run(town)
+    run(town)
     last = [dialog.turns[-2] for dialog in dialogs_of(folder)]
     assert {(turn.text, turn.kind, turn.relevant) for turn in last} == {("Thanks!", "thanks", ())}
-    assert facts.thanks == facts.dialogs
 
 
 def test_a_second_run_asks_nothing_and_writes_the_same(run: Run, town: Any, folder: Folder) -> None:
@@ -115,7 +116,7 @@ def test_a_second_run_asks_nothing_and_writes_the_same(run: Run, town: Any, fold
 
 
 def test_only_a_changed_document_is_asked_about_again(run: Run, town: Any, town_documents: list[Document]) -> None:
-    from synth.prompts import chat_prompt
+    from synth.tasks import chat_prompt
 
     run(town)
     asked = len(town.asked)
@@ -126,16 +127,6 @@ def test_only_a_changed_document_is_asked_about_again(run: Run, town: Any, town_
 
 def rows_of(path: Path) -> dict[str, dict[str, Any]]:
     return {row["_id"]: row for row in map(json.loads, path.read_text("utf-8").splitlines())}
-
-
-def test_what_is_answered_can_be_gone_on_with(
-    run: Run, town: Any, folder: Folder, town_documents: list[Document]
-) -> None:
-    run(town, given=town_documents[:2])
-    facts = run(town, SynthPlan(list_size=4, only_answered=True))
-    assert (facts.documents, facts.windows, facts.propositions) == (2, 2, 7)
-    assert facts.questions == 7
-    assert "pool.md" not in folder.documents.read_text()
 
 
 def test_the_beir_files_hold_together(run: Run, town: Any, folder: Folder) -> None:

@@ -10,10 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from index.documents import Document, Section
-from synth.propositions.build import Proposition, SourceSpan, WindowAligner, build, merged, read, refusal
-from synth.propositions.windows import DocumentWindow, list_items, windows
-from synth.references import reference
-from synth.running import InvalidAnswer
+from synth.propositions import (
+    DocumentWindow,
+    Proposition,
+    SourceSpan,
+    WindowAligner,
+    build,
+    merged,
+    read,
+    reference,
+    refusal,
+    windows,
+)
+from synth.tasks import InvalidAnswer
 from testing.encoder import WordEncoder
 from tests.towns import document
 
@@ -41,12 +50,10 @@ def shown(text: str, tokens: int) -> list[str]:
     return [window.text for window in windows(document("d.md", text), tokens, count)]
 
 
-def test_a_window_splits_no_row_and_no_list_item() -> None:
+def test_a_window_splits_no_row() -> None:
     parts = shown(LIST, 14)
     assert len(parts) > 4
     for whole in (
-        "- Bring the form, signed and dated. Bring two copies of it, please, and a stamped envelope.",
-        "- Bring a photo.\n  It must be new. It must show your face, without a hat, from the front.",
         "| car | thirty five dollars, or twenty for residents over sixty five |",
         "| bike | five dollars, and free for everybody under eighteen years |",
     ):
@@ -69,13 +76,6 @@ def test_windows_of_any_text_hold_every_word_once(text: str, tokens: int) -> Non
     spans = [(piece.start, piece.end) for window in made for piece in window.pieces]
     assert all(end <= start for (_, end), (start, _) in pairwise(spans))
     assert sum(map(str.isalnum, "".join(text[start:end] for start, end in spans))) == sum(map(str.isalnum, text))
-
-
-def test_an_item_that_does_not_fit_is_shown_by_its_own_items() -> None:
-    text = "- outer one\n  - inner one of it\n  - inner two of it\n- short\n"
-    whole, inner = list_items(text, lambda item: True), list_items(text, lambda item: count(item) < 8)
-    assert [text[start:end] for start, end in whole] == [text.partition("\n- short")[0], "- short"]
-    assert [text[start:end] for start, end in inner] == ["- inner one of it", "- inner two of it", "- short"]
 
 
 def test_short_sections_share_a_window_that_names_their_headings() -> None:

@@ -18,10 +18,19 @@ from langchain_openai import ChatOpenAI
 from openai import APIConnectionError, BadRequestError
 from pydantic import SecretStr
 
-from synth.errors import ModelFailed, RunBusy
-from synth.running import InvalidAnswer, Journal, Paused, Sampling, Task, TaskProgress, TaskRunner
-from synth.running.json_repair import Unreadable, read_json
-from synth.running.live import ChatAsker
+from synth.askers import ChatAsker
+from synth.tasks import (
+    InvalidAnswer,
+    Journal,
+    ModelFailed,
+    Paused,
+    RunBusy,
+    Sampling,
+    Task,
+    TaskProgress,
+    TaskRunner,
+    read_json,
+)
 from testing.chat_model import ScriptedChatModel
 
 SAMPLING = Sampling("scripted", 0.0, 3)
@@ -259,8 +268,8 @@ import sys, time
 from pathlib import Path
 from testing.chat_model import ScriptedChatModel
 from tests.synth.test_running import SAMPLING, task
-from synth.running import Journal, TaskRunner
-from synth.running.live import ChatAsker
+from synth.tasks import Journal, TaskRunner
+from synth.askers import ChatAsker
 
 def script(messages):
     time.sleep(0.05)
@@ -284,7 +293,7 @@ def test_a_run_that_is_killed_goes_on_where_it_was(tmp_path: Path, how: signal.S
             process.stdout.readline()
         os.kill(process.pid, how)
     with Journal(path) as journal:
-        known = {answer.key for answer in journal}
+        known = {json.loads(line)["key"] for line in path.read_text().splitlines()}
         assert 4 <= len(known) < 200
         model = ScriptedChatModel(script=lambda _: '{"names": ["Bo"]}')
         tasks = [task(str(number)) for number in range(200)]
@@ -312,5 +321,5 @@ def test_json_is_found_and_repaired(text: str, names: list[str]) -> None:
 
 @pytest.mark.parametrize("text", ["", "   \n\n", "No.", "42", "null", "[" * 5000, "x" * 500_000])
 def test_text_without_an_object_is_unreadable(text: str) -> None:
-    with pytest.raises((Unreadable, InvalidAnswer)):
+    with pytest.raises(InvalidAnswer):
         read_names(read_json(text, {"type": "object", "properties": {}}))

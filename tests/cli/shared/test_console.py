@@ -14,7 +14,7 @@ from cli.shared.console import SafeConsole, open_console
 from cli.shared.error_handler import SafeFormatter
 from cli.shared.language_model import progress
 from cli.shared.state import State
-from synth.running import TaskProgress
+from synth.tasks import TaskProgress
 from text.sanitize import is_showable
 
 POISON = "a\x1b]0;owned\x07\x1b[2J\u202egnp.exe\x9b1m\ud800 [bold]b[/] :smile:"

@@ -1,23 +1,30 @@
-"""The numbers of a run, as a file: what was asked, what came of it, how long it took.
+"""The numbers of a run, its data set card, and an estimate of its cost before any request.
 
-Everything is counted from the journal's answers and the results; reports only read this.
+Everything is counted from the journal's answers and the results. Texts of dialogs come from a model that read hostile
+documents: they are escaped where the card shows them.
 """
 
 from __future__ import annotations
 
+import random
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+import regex
+from pydantic import BaseModel
 
-from synth.dialogs.assemble import Rejected
-from synth.dialogs.lists import Dialog, PropositionList
-from synth.errors import BadStore
-from synth.folder import SIDES
-from synth.propositions.build import Built
-from synth.running import Outcome
+from synth.assembling import Rejected
+from synth.dialogs import Dialog, PropositionList, read_dialogs
+from synth.folder import SIDES, Folder
+from synth.propositions import Built, DocumentWindow, extraction
+from synth.tasks import Outcome, chat_prompt
+from text.files import write_text
+
+EXAMPLES = 10
+_MARKDOWN = regex.compile(r"([\\`*_{}\[\]<>()#+!|~$&])")
 
 
 class StepFacts(BaseModel):
@@ -46,10 +53,7 @@ class SideFacts(BaseModel):
 
 
 class RunFacts(BaseModel):
-    """A whole run. `question_words` and the like are distributions: value → how often.
-
-    `regrounded` counts pairs whose misnumbered facts were mended.
-    """
+    """A whole run. `regrounded` counts pairs whose misnumbered facts were mended."""
 
     model: str
     temperature: float
@@ -70,14 +74,7 @@ class RunFacts(BaseModel):
     rejected_wordings: dict[str, int] = {}
     regrounded: int = 0
     dialogs: int = 0
-    greetings: int = 0
-    thanks: int = 0
     sides: dict[str, SideFacts] = {}
-    questions_per_dialog: dict[int, int] = {}
-    question_words: dict[int, int] = {}
-    rewrite_words: dict[int, int] = {}
-    answer_words: dict[int, int] = {}
-    propositions_per_question: dict[int, int] = {}
 
     @property
     def questions(self) -> int:
@@ -127,9 +124,6 @@ def dialog_facts(
 ) -> dict[str, Any]:
     """Count the outcomes of the lists."""
     everything = [dialog for side in SIDES for dialog in dialogs[side]]
-    questions = [turn for dialog in everything for turn in dialog.questions()]
-    answers = [turn for dialog in everything for turn in dialog.turns if turn.role == "assistant"]
-    kinds = Counter(turn.kind for dialog in everything for turn in dialog.turns if turn.role == "user")
     return {
         "lists": len(lists),
         "propositions_in_no_list": unused,
@@ -137,25 +131,8 @@ def dialog_facts(
         "rejected_pairs": _reasons(rejected, "pair"),
         "rejected_wordings": _reasons(rejected, "wording"),
         "dialogs": len(everything),
-        "greetings": kinds["greeting"],
-        "thanks": kinds["thanks"],
         "sides": {side: _side(dialogs[side]) for side in SIDES},
-        "questions_per_dialog": _spread(len(dialog.questions()) for dialog in everything),
-        "question_words": _spread(len(turn.text.split()) for turn in questions),
-        "rewrite_words": _spread(len((turn.rewrite or "").split()) for turn in questions),
-        "answer_words": _spread(len(turn.text.split()) for turn in answers),
-        "propositions_per_question": _spread(len(turn.relevant or ()) for turn in questions),
     }
-
-
-def read_facts(path: Path) -> RunFacts:
-    """The numbers of a run. Raises BadStore where it has none."""
-    try:
-        return RunFacts.model_validate_json(path.read_bytes())
-    except FileNotFoundError:
-        raise BadStore(f"{path.parent} holds no finished run of `anaphora synth`; name its --out folder.") from None
-    except ValidationError as error:
-        raise BadStore(f"{path} was not written by this version: run `anaphora synth` again.") from error
 
 
 def _side(dialogs: Sequence[Dialog]) -> SideFacts:
@@ -172,10 +149,6 @@ def _reasons(rejected: Sequence[Rejected], what: str) -> dict[str, int]:
     return dict(Counter(rejection.reason for rejection in rejected if rejection.what == what).most_common())
 
 
-def _spread(values: Iterable[int]) -> dict[int, int]:
-    return dict(sorted(Counter(values).items()))
-
-
 def _covered(spans: Iterable[tuple[float, float]]) -> float:
     """Length of the union of spans, in seconds."""
     total, until = 0.0, float("-inf")
@@ -183,3 +156,76 @@ def _covered(spans: Iterable[tuple[float, float]]) -> float:
         total += max(0.0, end - max(start, until))
         until = max(until, end)
     return total
+
+
+def write_report(folder: Folder, facts: RunFacts) -> None:
+    """Write the numbers of a run and its data set card, with dialogs drawn by the run's seed, into its folder."""
+    from jinja2 import Environment, StrictUndefined
+
+    write_text(folder.facts, facts.model_dump_json(indent=2) + "\n")
+    if not facts.dialogs:
+        return
+    dialogs = [
+        dialog for side in SIDES if folder.dialogs(side).is_file() for dialog in read_dialogs(folder.dialogs(side))
+    ]
+    drawn = random.Random(facts.seed).sample(dialogs, min(EXAMPLES, len(dialogs)))
+    environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["md"] = markdown
+    template = environment.from_string(files(__package__).joinpath("card.md.jinja").read_text("utf-8"))
+    write_text(folder.card, template.render(facts=facts, dialogs=drawn, sides=SIDES) + "\n")
+
+
+def markdown(text: Any) -> str:
+    """Text as one line that Markdown shows as it is."""
+    return str(_MARKDOWN.sub(r"\\\1", " ".join(str(text).split())))
+
+
+TOKENS_PER_PROPOSITION = 27
+"""Tokens of a document for each proposition made of it."""
+
+PROPOSITION_TOKENS = 22
+
+PAIRS_PER_PROPOSITION = 0.6
+
+PAIR_TOKENS = 45
+
+QUESTION_TOKENS = 12
+
+GROUNDING_TOKENS = 18
+
+
+@dataclass(frozen=True, slots=True)
+class StepCost:
+    """Cost of one step: requests, and tokens in and out."""
+
+    step: str
+    requests: int
+    tokens_in: int
+    tokens_out: int
+
+    def price(self, price_in: float, price_out: float) -> float:
+        """The cost at these prices for a million tokens."""
+        return (self.tokens_in * price_in + self.tokens_out * price_out) / 1e6
+
+
+def estimate(
+    windows: Sequence[DocumentWindow], list_size: int, count_tokens: Callable[[str], int], *, dialogs: bool = True
+) -> list[StepCost]:
+    """The cost of each step, in order; counts of tokens are the encoder's, which is near those of language models."""
+    tasks = [extraction(window, count_tokens) for window in windows]
+    tokens = sum(count_tokens(task.system) + count_tokens(task.user) for task in tasks)
+    text = sum(count_tokens(window.text) for window in windows)
+    propositions = round(text / TOKENS_PER_PROPOSITION)
+    costs = [StepCost("propositions", len(tasks), tokens, propositions * PROPOSITION_TOKENS)]
+    if not dialogs:
+        return costs
+    lists = -(-propositions // list_size)
+    pairs = round(propositions * PAIRS_PER_PROPOSITION)
+    facts, talk = propositions * PROPOSITION_TOKENS, pairs * PAIR_TOKENS
+    for step, material, answer in (
+        ("dialog", facts, talk),
+        ("contextualise", talk, pairs * QUESTION_TOKENS),
+        ("ground", facts + talk, pairs * GROUNDING_TOKENS),
+    ):
+        costs.append(StepCost(step, lists, lists * count_tokens(chat_prompt(step).system) + material, answer))
+    return costs

@@ -18,12 +18,10 @@ import numpy as np
 import regex
 from pydantic import BaseModel, ConfigDict
 
-from synth.dialogs.lists import Dialog, DialogMessage, PropositionList
-from synth.dialogs.steps import STEPS, Draft, Grounding, Pair
-from synth.prompts import chat_prompt
-from synth.propositions.build import STEP as PROPOSITIONS
-from synth.propositions.build import Proposition, shared
-from synth.references import reference
+from synth.dialogs import STEPS, Dialog, DialogMessage, Draft, Grounding, Pair, PropositionList
+from synth.propositions import STEP as PROPOSITIONS
+from synth.propositions import Proposition, reference, shared
+from synth.tasks import chat_prompt
 from text.words import negations, numbers, stems, words
 
 if TYPE_CHECKING:

@@ -1,4 +1,11 @@
-"""From the model's sentences to propositions: aligned, checked, merged; what falls out is kept apart and counted."""
+"""Propositions: stand-alone sentences that a model wrote from the windows of documents, each tied to its source span.
+
+A window is the stretch of a document that one request shows. Its borders fall between sentences and table rows, and
+within a code block only between its lines, where it alone is larger than a window. The sentences of an answer are
+aligned, checked and merged; what falls out is kept apart and counted. `reference` finds words that point at something a
+sentence does not name ("it", "this form", "and by mail?"): it knows English, and treats other languages as
+complete.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +19,200 @@ import numpy as np
 import regex
 from pydantic import BaseModel, ConfigDict, Field
 
+from index.documents import Document, Section
 from index.encoders import Encoder, Vectors
 from synth.folder import read_rows
-from synth.prompts import chat_prompt
-from synth.propositions.windows import DocumentWindow
-from synth.references import reference
-from synth.running import InvalidAnswer, Task
+from synth.tasks import InvalidAnswer, Task, chat_prompt
 from text.files import text_writer
 from text.sanitize import escape
 from text.sentences import sentences
 from text.words import negations, numbers, stems, words
+
+_WORD = regex.compile(r"[\p{L}\p{N}_’']+|[^\s\p{L}\p{N}_]")
+_PRONOUNS = frozenset({"it", "its", "they", "them", "their", "theirs", "he", "him", "his", "she", "her", "hers"})
+_DETERMINERS = frozenset({"this", "these", "those"})
+# Time is no reference to what was said: "this year".
+_TIMES = frozenset({"year", "month", "week", "day", "morning", "evening", "summer", "winter", "weekend", "time"})
+# "those who …", "those available in …": said here which ones.
+_RESOLVES = frozenset({"who", "whose", "that", "with", "of", "in", "on", "at", "from", "for", "listed", "available"})
+# What a pronoun may stand after, in the same sentence, and still be resolved there.
+_CLAUSE_STARTS = frozenset((
+    ",", ";", ":", "if", "when", "whether", "that", "which", "who", "because", "before", "after", "until",
+    "unless", "while", "once", "and", "but", "or", "so", "though", "although", "since", "to",
+))  # fmt: skip
+_PLACEHOLDER_IT = regex.compile(
+    r"\b(?:is|was|does|would|will|if|that|make|makes|find) it "
+    r"(?:\w+ )?(?:possible|necessary|required|important|better|safe|legal|illegal|allowed|okay|ok|true|mandatory|easy"
+    r"|hard|recommended|easier|harder)\b"
+    r"|\bdoes it (?:take|cost|mean|matter)\b(?=.*\b(?:to|if|when|that|for)\b)"
+    r"|\bit(?:'s| is| was) (?:\w+ )?(?:possible|necessary|required|important|better|best|a good idea|your)\b"
+    r"|\bit (?:takes?|costs?)\b.*\bto\b|\bit (?:might|will|would|does not|doesn['’]t) (?:cost|take|matter)\b",
+    regex.IGNORECASE,
+)
+_OPENING = regex.compile(
+    r"^\s*(?:and|but|or|so|also|then|what about|how about|what if not|why not|same)\b"
+    r"|^\s*(?:why|how|when|where|who|how much|how many|how long|how so|since when|by whom|for whom|what else|who else"
+    r"|anything else|really)\s*[?.!]*\s*$",
+    regex.IGNORECASE,
+)
+_POINTING = regex.compile(
+    r"\b(?:the same\s*[?.!]*$|the same (?:one|thing|applies|goes|holds|is true)\b|the (?:former|latter)\s*[?.!,]"
+    r"|the other (?:one|ones|two)\b|the (?:first|second|third|last|next|other) one\b|that one\b|this one\b"
+    r"|those ones\b|one of (?:them|those|these)\b|each of them\b|such an?\b|aforementioned\b|as above\b"
+    r"|(?:for|about|of|with|in|on|by|after|before|without|from|like|does|do|did|is|was|has|can|could|why|how|if) that"
+    r"(?=\s*[?.!,]|\s*$|\s+(?:mean|work|cost|take|apply|help|include|change|possible|required|needed|necessary|too"
+    r"|also|case)\b))",
+    regex.IGNORECASE,
+)
+_THERE = regex.compile(
+    r"\b(?:from|in|over|go|get|out|work|up|apply) there\b|(?<!\b(?:is|are|was|were|be) )\bthere\s*[?.!]*\s*$",
+    regex.IGNORECASE,
+)
+_QUOTED = regex.compile(r"`[^`]*`|\"[^\"]*\"|“[^”]*”")
+_FUNCTION = frozenset((
+    "a", "an", "the", "what", "who", "whom", "whose", "which", "when", "where", "why", "how", "do", "does", "did",
+    "is", "are", "was", "were", "be", "been", "can", "could", "will", "would", "should", "shall", "may", "might",
+    "must", "have", "has", "had", "i", "you", "we", "my", "your", "our", "me", "us", "there", "of", "in", "on",
+    "at", "by", "for", "with", "from", "about", "not", "any", "some", "no", "as", "than", "please", "tell",
+))  # fmt: skip
+
+
+def reference(text: str) -> str:
+    """The first words of `text` that point outside it, empty where there are none."""
+    plain = str(_QUOTED.sub(" X ", text))
+    for pattern in (_OPENING, _POINTING, _THERE):
+        if match := pattern.search(plain):
+            return str(match.group()).strip()
+    plain = str(_PLACEHOLDER_IT.sub(" ", plain))
+    # "IT" is a department.
+    tokens = ["x" if token == "IT" else str(token).casefold() for token in _WORD.findall(plain)]
+    # Something is named before the pronoun, and a clause ends in between: "If I lose a card, how is it replaced?"
+    named = clause = False
+    for place, token in enumerate(tokens):
+        following = tokens[place + 1] if place + 1 < len(tokens) else ""
+        if token in _DETERMINERS and following not in _TIMES and not (token == "those" and following in _RESOLVES):
+            return f"{token} {following}".strip()
+        if token in _PRONOUNS and not (named and clause):
+            return token
+        if token in _CLAUSE_STARTS:
+            clause = clause or named
+        elif token not in _FUNCTION and token not in _PRONOUNS and token[0].isalnum():
+            named = True
+            # "Can employees change their address": the owner stands before what is owned.
+            if following in {"their", "its", "his", "her"} or _owner_follows(tokens, place):
+                clause = True
+    return ""
+
+
+def _owner_follows(tokens: list[str], place: int) -> bool:
+    """Whether a possessive follows within the next few words, as in "employees change their address"."""
+    return any(token in {"their", "its", "his", "her"} for token in tokens[place + 1 : place + 5])
+
+
+CountTokens = Callable[[str], int]
+
+WINDOW_TOKENS = 600
+_FULL_ENOUGH = 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class WindowPart:
+    """A stretch of one section: `document.text[start:end]`."""
+
+    heading: tuple[str, ...]
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentWindow:
+    """Content of one request: pieces in reading order, and the number of the window in its document."""
+
+    document: Document
+    number: int
+    pieces: tuple[WindowPart, ...]
+
+    @property
+    def heading(self) -> tuple[str, ...]:
+        """The heading path above everything in the window."""
+        common = self.pieces[0].heading
+        for piece in self.pieces[1:]:
+            same = 0
+            while same < min(len(common), len(piece.heading)) and common[same] == piece.heading[same]:
+                same += 1
+            common = common[:same]
+        return common
+
+    @property
+    def text(self) -> str:
+        """The pieces' text; one with a deeper heading than the window's begins with that heading on a line."""
+        shared = len(self.heading)
+        parts: list[str] = []
+        heading: tuple[str, ...] = self.heading
+        for piece in self.pieces:
+            if piece.heading != heading:
+                if below := piece.heading[shared:]:
+                    parts.append(f"## {' > '.join(below)}")
+                heading = piece.heading
+            parts.append(self.document.text[piece.start : piece.end])
+        return "\n\n".join(parts)
+
+
+def windows(document: Document, max_tokens: int, count_tokens: CountTokens) -> Iterator[DocumentWindow]:
+    """The windows of a document, in order, none without words.
+
+    Each counts at most `max_tokens` by `count_tokens`, unless a single sentence or row is larger.
+    """
+    pieces: list[WindowPart] = []
+    spent = number = 0
+    for section in document.sections:
+        units = list(_units(document.text, section, max_tokens, count_tokens))
+        size = sum(tokens for _, _, tokens in units)
+        # A section that fits into a window of its own is not torn for a few words of the one before it.
+        if pieces and spent + size > max_tokens and (spent >= _FULL_ENOUGH * max_tokens or size <= max_tokens):
+            yield DocumentWindow(document, number, tuple(pieces))
+            pieces, spent, number = [], 0, number + 1
+        for start, end, tokens in units:
+            if pieces and spent + tokens > max_tokens:
+                yield DocumentWindow(document, number, tuple(pieces))
+                pieces, spent, number = [], 0, number + 1
+            if pieces and pieces[-1].heading == section.heading and pieces[-1].start >= section.start:
+                pieces[-1] = WindowPart(section.heading, pieces[-1].start, end)
+            else:
+                pieces.append(WindowPart(section.heading, start, end))
+            spent += tokens
+    if pieces:
+        yield DocumentWindow(document, number, tuple(pieces))
+
+
+def _units(text: str, section: Section, max_tokens: int, count_tokens: CountTokens) -> Iterator[tuple[int, int, int]]:
+    """Return the pieces that are not split: start, end and tokens."""
+    part = text[section.start : section.end]
+    for sentence in sentences(part):
+        start, end = sentence.start, sentence.end
+        if not any(map(str.isalnum, part[start:end])):
+            continue
+        tokens = max(1, count_tokens(part[start:end]))
+        if sentence.kind == "code" and tokens > max_tokens:
+            yield from _lines(part, section.start, start, end, max_tokens, count_tokens)
+        else:
+            yield section.start + start, section.start + end, tokens
+
+
+def _lines(
+    part: str, offset: int, start: int, end: int, max_tokens: int, count_tokens: CountTokens
+) -> Iterator[tuple[int, int, int]]:
+    """A long code block in stretches of whole lines."""
+    first, spent = start, 0
+    at = start
+    for line in part[start:end].splitlines(keepends=True):
+        tokens = count_tokens(line)
+        if spent and spent + tokens > max_tokens:
+            yield offset + first, offset + at, spent
+            first, spent = at, 0
+        at += len(line)
+        spent += max(1, tokens)
+    yield offset + first, offset + end, spent
 
 
 class SourceSpan(BaseModel):

@@ -13,10 +13,9 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
-from synth.errors import BadResponses, ModelFailed
-from synth.running.tasks import Journal, ModelReply, Pending, Record, Sampling
+from synth.tasks import BadResponses, Journal, ModelFailed, ModelReply, Pending, Record, Sampling
 from text.files import text_writer
 from text.recorder import Call, Recording, call
 
@@ -31,17 +30,14 @@ URL = "/v1/chat/completions"
 
 
 class BatchAsker:
-    """Writes what is pending to `path`, if there is one, and answers nothing. `written` counts requests."""
+    """Writes what is pending to `path`, and answers nothing. `written` counts requests."""
 
-    def __init__(self, path: Path | None, sampling: Sampling, *, schema: bool = True) -> None:
+    def __init__(self, path: Path, sampling: Sampling) -> None:
         self._path = path
         self._sampling = sampling
-        self._schema = schema
         self.written = 0
 
     def ask(self, pending: Sequence[Pending[Any]], record: Record) -> None:
-        if self._path is None:
-            return
         with text_writer(self._path) as file:
             for task in pending:
                 file.write(json.dumps(self._request(task), ensure_ascii=True) + "\n")
@@ -55,8 +51,7 @@ class BatchAsker:
             "temperature": self._sampling.temperature,
             "seed": self._sampling.seed,
         }
-        if self._schema:
-            body["response_format"] = task.task.response_format()
+        body["response_format"] = task.task.response_format()
         return {"custom_id": f"{task.key}-{task.attempt}", "method": "POST", "url": URL, "body": body}
 
 
@@ -112,9 +107,6 @@ def _message(error: Any) -> str:
     return " ".join(str(message or error).split())[:300]
 
 
-Structured: TypeAlias = Literal["auto", "schema", "text"]
-"""Whether the server is asked to hold answers to the schema; `auto` gives it up where the server refuses."""
-
 CONCURRENCY = 8
 CALL_SECONDS = 1800.0
 """Longest single answer; a server that sends nothing for longer is one that failed."""
@@ -134,7 +126,6 @@ class ChatAsker:
         sampling: Sampling,
         *,
         concurrency: int = CONCURRENCY,
-        structured: Structured = "auto",
         stop: Callable[[], bool] | None = None,
         waits: Sequence[float] = _WAIT_SECONDS,
         traces: Path | None = None,
@@ -143,8 +134,8 @@ class ChatAsker:
         self._model = model
         self._sampling = sampling
         self._concurrency = concurrency
-        self._schema = structured != "text"
-        self._may_drop_schema = structured == "auto"
+        # Given up where the server refuses a schema.
+        self._schema = True
         self._stop = stop or (lambda: False)
         self._waits = waits
         self._traces, self._content = traces, content
@@ -202,7 +193,7 @@ class ChatAsker:
                     ) from error
                 await asyncio.sleep(wait)
             except model_errors() as error:
-                if self._schema and self._may_drop_schema and _complains_of_schema(error):
+                if self._schema and _complains_of_schema(error):
                     self._schema = False
                     return await self._answer(task)
                 return task.answer(finish="error", error=_short(error))

@@ -1,7 +1,14 @@
-"""Tasks for a model, its replies, and their judgement.
+"""Tasks for a model, its replies, and their judgement; errors of the room.
 
-A task knows how its answer is read; the answer itself is kept as it came (`synth.running.tasks`) and judged whenever it
-is needed, so that judging can be improved without asking again. Sending is left to `synth.running.live`.
+A task knows how its answer is read. The answer is kept as it came in the run's journal and judged whenever it is
+needed, so that judging can be improved without asking again. Sending is left to `synth.askers`.
+
+SynthError
+├── NoDocuments    the paths that were given hold no document
+├── RunBusy        another process is working on the same output folder
+├── BadResponses   a file of batch responses is not one
+├── BadStore       a file this room reads back is not what it wrote
+└── ModelFailed    the language model cannot be reached any more; what was answered is kept
 """
 
 from __future__ import annotations
@@ -10,17 +17,97 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Literal, Protocol, Self, TypeAlias, TypeVar
 
+import regex
 from filelock import FileLock, Timeout
 
-from synth.errors import RunBusy
-from synth.running.json_repair import Unreadable, read_json
+from rewriter.prompts import load_prompt
+from text.sanitize import Interpolated, fill
 
 T = TypeVar("T")
+
+
+class SynthError(Exception):
+    """Base of every error the room raises; the message says what happened and what to do."""
+
+
+class NoDocuments(SynthError):
+    """There is nothing to read."""
+
+
+class RunBusy(SynthError):
+    """Another process is working on the same output folder."""
+
+
+class BadResponses(SynthError):
+    """A file of batch responses cannot be read as one."""
+
+
+class BadStore(SynthError):
+    """A file that is read back does not hold what it should."""
+
+
+class ModelFailed(SynthError):
+    """The language model stopped answering; running the command again goes on from there."""
+
+
+@dataclass(frozen=True, slots=True)
+class SynthPrompt:
+    """An instruction, and the frame that the material of one task is put into."""
+
+    name: str
+    system: str
+    frame: str
+    version: str
+
+    def fill(self, **parts: str) -> Interpolated:
+        """The frame with each `{{name}}` replaced by its part, in one pass: what parts hold is never a placeholder."""
+        return fill(self.frame, parts)
+
+
+@cache
+def chat_prompt(name: str) -> SynthPrompt:
+    """The prompt of that name: `propositions`, `dialog`, `contextualise` or `ground`."""
+    prompt = load_prompt("synth.prompts", name)
+    system, _, frame = prompt.text.partition("\n---\n")
+    return SynthPrompt(name, system.strip(), frame.strip(), prompt.version)
+
+
+_FENCE = regex.compile(r"^\s*```(?:json)?\s*\n(.*?)\n?```\s*$", regex.DOTALL)
+_LONGEST = 400_000
+
+
+class InvalidAnswer(ValueError):
+    """An answer has another form or content than was asked for; the message is shown to the model."""
+
+
+def read_json(text: str, schema: Mapping[str, Any]) -> Any:
+    """The JSON object in `text`; what stands around it is left out, small faults are repaired.
+
+    A bare list counts as the object whose only list it is. Raises InvalidAnswer where nothing of the kind is found.
+    """
+    from json_repair import repair_json
+
+    if len(text) > _LONGEST:
+        raise InvalidAnswer(f"The answer has {len(text)} characters.")
+    try:
+        value = repair_json(fenced[1] if (fenced := _FENCE.match(text)) else text, return_objects=True)
+    except (ValueError, RecursionError, IndexError):
+        value = None
+    if isinstance(value, list):
+        lists = [name for name, kind in schema.get("properties", {}).items() if kind.get("type") == "array"]
+        # Text around JSON makes the library return a list of what it found.
+        objects = [part for part in value if isinstance(part, dict) and lists[:1] and lists[0] in part]
+        value = objects[0] if objects else {lists[0]: value} if len(lists) == 1 else None
+    if not isinstance(value, dict):
+        raise InvalidAnswer("There is no JSON object in the answer.")
+    return value
+
 
 Message: TypeAlias = dict[str, str]
 """`{"role": …, "content": …}`, as OpenAI's chat endpoint takes it."""
@@ -31,10 +118,6 @@ Verdict: TypeAlias = Literal["good", "mended", "invalid", "truncated", "refused"
 _SHOWN = 1500
 # No further answer is expected to differ: the model declined, or has more to say than it may.
 _FINAL = frozenset({"refused", "truncated"})
-
-
-class InvalidAnswer(ValueError):
-    """An answer has another form or content than was asked for; the message is shown to the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +182,7 @@ class Task(Generic[T]):
         try:
             data = read_json(answer.text, self.schema)
             value = self.read(self.mend(data) if cut and self.mend is not None else data)
-        except (InvalidAnswer, Unreadable) as error:
+        except InvalidAnswer as error:
             return Outcome(answer, "truncated" if cut else "invalid", str(error))
         return Outcome(answer, "mended" if cut else "good", value=value)
 
@@ -308,15 +391,24 @@ class TaskRunner:
         if not pending:
             return
         steps = " + ".join(dict.fromkeys(task.step for task in tasks))
-        tally = _Tally(steps, len(tasks), len(states) - len(pending), outcomes)
-        self._report(tally.progress())
+        failed = sum(not outcome.usable for outcome in outcomes)
+        progress = TaskProgress(steps, len(states) - len(pending), len(tasks), failed, 0, 0)
+        self._report(progress)
 
         def record(task: Pending[Any], answer: ModelReply) -> Pending[Any] | None:
+            nonlocal progress
             self._journal.add(answer)
             state = self.state(task.task)
-            tally.count(answer, state)
-            self._report(tally.progress())
-            return state if isinstance(state, Pending) else None
+            ended, failed = isinstance(state, Outcome), isinstance(state, Outcome) and not state.usable
+            progress = replace(
+                progress,
+                done=progress.done + ended,
+                failed=progress.failed + failed,
+                tokens_in=progress.tokens_in + answer.tokens_in,
+                tokens_out=progress.tokens_out + answer.tokens_out,
+            )
+            self._report(progress)
+            return None if isinstance(state, Outcome) else state
 
         self._asker.ask(pending, record)
 
@@ -339,22 +431,3 @@ class TaskRunner:
         # A connection that failed says nothing the model could mend.
         before = last if last is not None and last.verdict != "error" else None
         return Pending(task, key, max((answer.attempt for answer in answers), default=-1) + 1, before)
-
-
-class _Tally:
-    """Counts for the progress display."""
-
-    def __init__(self, step: str, total: int, done: int, outcomes: Sequence[Outcome[Any]]) -> None:
-        self._step, self._total, self._done = step, total, done
-        self._failed = sum(not outcome.usable for outcome in outcomes)
-        self._in = self._out = 0
-
-    def count(self, answer: ModelReply, state: Outcome[Any] | Pending[Any]) -> None:
-        self._in += answer.tokens_in
-        self._out += answer.tokens_out
-        if isinstance(state, Outcome):
-            self._done += 1
-            self._failed += not state.usable
-
-    def progress(self) -> TaskProgress:
-        return TaskProgress(self._step, self._done, self._total, self._failed, self._in, self._out)

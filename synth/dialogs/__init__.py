@@ -1,1 +1,0 @@
-"""Dialogs: lists of propositions made into conversations by three prompts, checked, split and written."""

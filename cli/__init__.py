@@ -15,7 +15,7 @@ from typing import Annotated
 
 import typer
 
-from cli import collections, config, evaluate, feedback, keys, models, sessions, trace
+from cli import collections, config, evaluate, keys, models, trace
 from cli.adapt import adapt
 from cli.ask import ask
 from cli.backup import backup, move, restore
@@ -78,9 +78,7 @@ app.command()(train)
 app.command()(adapt)
 app.add_typer(collections.app, name="collections")
 app.add_typer(keys.app, name="keys")
-app.add_typer(sessions.app, name="sessions")
 app.add_typer(trace.app, name="trace")
-app.add_typer(feedback.app, name="feedback")
 app.add_typer(models.app, name="models")
 app.command()(synth)
 app.add_typer(evaluate.app, name="eval")

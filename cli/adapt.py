@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rewriter.protocol import Rewriter
     from server.chat.loaded_models import Models
     from server.settings import Settings
+    from server.store.reviewed import ReviewedDialog
     from server.turn.search import TurnSearch
     from synth import Folder
 
@@ -56,6 +57,10 @@ def adapt(
         Literal["review"] | None,
         typer.Option("--from", help="`review`: learn from what was reviewed on the workbench; half of it judges."),
     ] = None,
+    export: Annotated[
+        Path | None,
+        typer.Option(help="With --from review: write what was reviewed into this file (JSONL), and train nothing."),
+    ] = None,
     questions: Annotated[int, typer.Option(min=1, help="Held-out questions to measure on, at most.")] = 400,
     promote: Annotated[
         bool, typer.Option("--promote/--no-promote", help="Let the new rewriter serve where it is better.")
@@ -73,9 +78,14 @@ def adapt(
     from rewriter.training import read_recipe
     from text.modules import need_extra
 
-    need_extra("train,eval", "Adapting a rewriter", "torch", "transformers", "onnx", "ir_measures")
     state = state_of(context)
     reviewed = source is not None
+    if export is not None:
+        if not reviewed:
+            raise InputError("--export writes what was reviewed: add --from review.")
+        export_reviewed(state, state.settings(), collection, export)
+        return
+    need_extra("train,eval", "Adapting a rewriter", "torch", "transformers", "onnx", "ir_measures")
     if not (paths or reviewed):
         raise InputError("Say which documents to adapt to, or take --from review.")
     searched = {"collection": collection or name} if paths or not reviewed else overriding(collection=collection)
@@ -124,6 +134,31 @@ def show(state: State, result: AdaptationResult) -> None:
     )
 
 
+def export_reviewed(state: State, settings: Settings, collection: str, out: Path) -> None:
+    """Write the conversations with reviewed turns (of a collection, if one is named) into a file, one a line.
+
+    Raises InputError where nothing was reviewed.
+    """
+    dialogs = _reviewed(settings, collection)
+    if not dialogs:
+        raise InputError("Nothing was corrected or approved on the workbench yet; nothing was written.")
+    write_text(out, "".join(dialog.line() for dialog in dialogs))
+    turns = sum(message.reviewed for dialog in dialogs for message in dialog.turns)
+    some = "conversation" if len(dialogs) == 1 else "conversations"
+    state.err.print(f"Wrote {out}: {turns} reviewed turns of {len(dialogs)} {some}.", markup=False)
+
+
+def _reviewed(settings: Settings, collection: str) -> list[ReviewedDialog]:
+    from cli.shared.resources import open_database
+    from server.access import LOCAL
+    from server.audit_log import account, at_terminal, entry
+    from server.store import reviewed
+
+    with open_database(settings) as database:
+        database.write_blocking(account, entry(at_terminal(), "review.export", collection=collection))
+        return database.read_blocking(reviewed.dialogs, LOCAL, collection)
+
+
 class _Tools:
     """This installation's models and consoles, as an adaptation takes them."""
 
@@ -166,13 +201,7 @@ class _Tools:
         have_written(self._state, self._settings, self._paths, self._models.encoder(), folder)
 
     def write_reviewed(self, path: Path) -> None:
-        from cli.shared.resources import open_database
-        from server.access import LOCAL
-        from server.store import reviewed
-
-        name = self._settings.collection
-        with open_database(self._settings) as database:
-            dialogs = database.read_blocking(reviewed.dialogs, LOCAL, name)
+        dialogs = _reviewed(self._settings, self._settings.collection)
         write_text(path, "".join(dialog.line() for dialog in dialogs))
 
     def train(self, recipe: str, data: Path, part: str, run: Path) -> None:

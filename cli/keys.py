@@ -1,4 +1,4 @@
-"""`anaphora keys`: the API keys that let other machines in."""
+"""`anaphora keys`: the API keys that let other machines in, and who is signed in on the page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from server.access import Role
 
-app = typer.Typer(help="Make, list and revoke API keys, and serve without.", no_args_is_help=True)
+app = typer.Typer(help="Make, list and revoke API keys and sign-ins.", no_args_is_help=True)
 
 
 _DAYS = {"h": 1 / 24, "d": 1, "w": 7, "y": 365}
@@ -25,7 +25,7 @@ _DAYS = {"h": 1 / 24, "d": 1, "w": 7, "y": 365}
 @app.command()
 def create(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(help="Ownership key it is, or what for.")],
+    name: Annotated[str, typer.Argument(help="Owner of the key, or its purpose.")],
     role: Annotated[
         Literal["reader", "agent", "operator"] | None,
         typer.Option(
@@ -74,79 +74,87 @@ def create(
 
 @app.command("list")
 def list_keys(context: typer.Context) -> None:
-    """Every key by its id, with its role, groups, and when it was made, used, ends or was revoked; never the key."""
+    """List every key with its role, groups and times, never the key itself, and who is signed in on the page."""
     from rich.text import Text
 
     from cli.shared.console import open_table
-    from server.store import keys
+    from server.store import keys, sessions
 
-    with open_database(state_of(context).settings()) as database:
-        api_keys = database.read_blocking(keys.listing)
     state = state_of(context)
+    with open_database(state.settings()) as database:
+        api_keys = database.read_blocking(keys.listing)
+        sign_ins = database.read_blocking(sessions.listing)
     if not api_keys:
         state.err.print("There is no key; `anaphora keys create NAME` makes one.")
-        return
-    table = open_table("id", "name", "role", "groups", "made", "used", "expires", "revoked")
-    for key in api_keys:
-        who = (key.id, Text(key.name), key.role, _groups(key.groups))
-        table.add_row(*who, _when(key.created), _when(key.used), _when(key.expires), _when(key.revoked))
-    state.out.print(table)
+    else:
+        table = open_table("id", "name", "role", "groups", "made", "used", "expires", "revoked")
+        for key in api_keys:
+            who = (key.id, Text(key.name), key.role, _groups(key.groups))
+            table.add_row(*who, _when(key.created), _when(key.used), _when(key.expires), _when(key.revoked))
+        state.out.print(table)
+    if sign_ins:
+        table = open_table("signed in", "name", "role", "groups", "until (UTC)")
+        for principal, until in sign_ins:
+            who = (Text(principal.id), Text(principal.name), principal.role, Text(_groups(principal.groups)))
+            table.add_row(*who, _when(until))
+        state.out.print(table)
 
 
 @app.command()
-def revoke(context: typer.Context, key_id: Annotated[str, typer.Argument(help="The key's id, as listed.")]) -> None:
-    """Make a key useless from now on, in a running server too."""
-    from server.audit_log import account, at_terminal, entry
-    from server.store import keys
-
-    def end(connection: Connection) -> bool:
-        revoked = keys.revoke(connection, key_id)
-        if revoked:
-            account(connection, entry(at_terminal(), "key.revoke", key_id.strip()))
-        return revoked
-
-    with open_database(state_of(context).settings()) as database:
-        revoked = database.write_blocking(end)
-        others = database.read_blocking(keys.any_active)
-    if not revoked:
-        raise InputError(f"There is no active key {key_id[:40]!r}; `anaphora keys list` shows them.")
-    state = state_of(context)
-    state.err.print(f"Key {key_id} is revoked.")
-    if not others:
-        state.err.print(
-            "It was the last one, and a key is still required: `anaphora keys create NAME` makes one, `anaphora keys "
-            "open` serves everybody on this machine without.",
-        )
-
-
-@app.command("open")
-def open_up(
-    context: typer.Context, yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False
+def revoke(
+    context: typer.Context,
+    key_id: Annotated[
+        str, typer.Argument(help="A key's id, or somebody who is signed in (key:ID, oidc:…), as listed.")
+    ] = "",
+    serve_all: Annotated[
+        bool, typer.Option("--open", help="Require no key any more, also of a running server; none may be active.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Require no key any more on loopback, until the next is made; every key must have been revoked."""
+    """Make a key useless, or sign somebody out everywhere, in a running server too."""
     from server.audit_log import account, at_terminal, entry
-    from server.store import keys
+    from server.store import keys, sessions
 
-    def serve_everybody(connection: Connection) -> bool:
-        opened = keys.open_up(connection)
-        if opened:
-            account(connection, entry(at_terminal(), "key.open"))
-        return opened
-
-    if not yes:
+    state, wanted = state_of(context), key_id.strip()
+    if not (wanted or serve_all):
+        raise InputError("Name a key or somebody who is signed in; `anaphora keys list` shows them.")
+    if serve_all and not yes:
         typer.confirm("Serve everybody who can reach this machine's loopback address without a key?", abort=True)
-    with open_database(state_of(context).settings()) as database:
-        opened = database.write_blocking(serve_everybody)
-    if not opened:
-        raise InputError("There are active keys; revoke them first: `anaphora keys list` shows them.")
-    state = state_of(context)
-    if state.settings().needs_sign_in:
+
+    def end(connection: Connection) -> str:
+        if ":" in wanted:
+            ended = sessions.end_all(connection, wanted)
+            if not ended:
+                raise InputError(f"{wanted[:100]!r} is not signed in; `anaphora keys list` shows who is.")
+            account(connection, entry(at_terminal(), "session.revoke", wanted, detail={"sessions": ended}))
+            return f"{wanted} is signed out; sessions ended: {ended}."
+        if not keys.revoke(connection, wanted):
+            raise InputError(f"There is no active key {wanted[:40]!r}; `anaphora keys list` shows them.")
+        account(connection, entry(at_terminal(), "key.revoke", wanted))
+        return f"Key {wanted} is revoked."
+
+    def open_up(connection: Connection) -> None:
+        if not keys.open_up(connection):
+            raise InputError("There are active keys; revoke them first: `anaphora keys list` shows them.")
+        account(connection, entry(at_terminal(), "key.open"))
+
+    with open_database(state.settings()) as database:
+        if wanted:
+            state.err.print(database.write_blocking(end), markup=False)
+        if serve_all:
+            database.write_blocking(open_up)
+        elif ":" not in wanted and not database.read_blocking(keys.any_active):
+            state.err.print(
+                "It was the last one, and a key is still required: `anaphora keys create NAME` makes one, `anaphora "
+                "keys revoke --open` serves everybody on this machine without."
+            )
+    if serve_all and state.settings().needs_sign_in:
         state.err.print(
             "Every key is forgotten, but the settings still demand a key or signing in (server.host, "
             "server.trusted_hosts, server.proxies or plugins.sso)."
         )
-        return
-    state.err.print("No key is required any more, also by a running server.")
+    elif serve_all:
+        state.err.print("No key is required any more, also by a running server.")
 
 
 def _when(seconds: float | None) -> str:

@@ -10,7 +10,11 @@ from typer.testing import CliRunner
 
 from cli import app
 from cli.shared.error_handler import ExitCode
-from server.store import Database, grants, keys
+from server.access import Principal
+from server.store import Database, grants, keys, sessions
+
+ADA = Principal("oidc:https://x.example:ada", "Ada", "agent", frozenset({"docs"}))
+BOB = Principal("oidc:https://x.example:bob", "Bob", "reader", frozenset({"docs"}))
 
 
 def run(home: Path, *arguments: str, code: int = 0) -> str:
@@ -81,3 +85,31 @@ def test_a_collection_that_is_not_there_is_granted_to_nobody(command_home: Path,
 def test_indexing_names_the_group_of_a_collection(command_home: Path, documents: Path) -> None:
     run(command_home, "index", str(documents), "--collection", "new", "--group", "support")
     assert run(command_home, "collections", "grant", "new").split() == ["support"]
+
+
+def test_people_are_listed_and_signed_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANAPHORA_HOME", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "200")
+    invoke = CliRunner().invoke
+    assert "There is no key" in invoke(app, ["keys", "list"]).stderr
+    database = Database(tmp_path / "anaphora.db")
+    secrets = [
+        database.write_blocking(lambda c, who=who, seconds=seconds: sessions.begin(c, who, seconds))
+        for who, seconds in ((ADA, 60), (ADA, 90), (BOB, 30))
+    ]
+    database.write_blocking(lambda c: sessions.begin(c, BOB, -1))
+    listed = invoke(app, ["keys", "list"]).stdout
+    assert [listed.count(who.id) for who in (ADA, BOB)] == [2, 1]
+    assert "sessions ended: 2" in invoke(app, ["keys", "revoke", ADA.id]).stderr
+    again = invoke(app, ["keys", "revoke", ADA.id])
+    assert again.exit_code == ExitCode.BAD_INPUT
+    assert "is not signed in" in again.stderr
+    left = [database.read_blocking(lambda c, one=one: sessions.find(c, one)) for one in secrets]
+    assert left == [None, None, BOB]
+    database.close()
+
+
+def test_opening_up_says_what_the_settings_still_demand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "No key is required" in run(tmp_path, "keys", "revoke", "--open", "--yes")
+    monkeypatch.setenv("ANAPHORA_SERVER__HOST", "0.0.0.0")
+    assert "still demand" in run(tmp_path, "keys", "revoke", "--open", "--yes")

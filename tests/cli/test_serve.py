@@ -169,14 +169,14 @@ def test_a_key_is_shown_once_listed_and_revoked(tmp_path: Path) -> None:
     assert secret not in listed.stdout
     key_id = secret.split("_")[1]
     assert key_id in listed.stdout
-    assert "active keys" in call(tmp_path, "keys", "open", "--yes").stderr
+    assert "active keys" in call(tmp_path, "keys", "revoke", "--open", "--yes").stderr
     revoked = call(tmp_path, "keys", "revoke", key_id)
     assert revoked.returncode == 0
-    assert "anaphora keys open" in revoked.stderr
+    assert "anaphora keys revoke --open" in revoked.stderr
     again: Any = call(tmp_path, "keys", "revoke", key_id)
     assert again.returncode == 3
     assert "no active key" in again.stderr
-    assert call(tmp_path, "keys", "open").returncode != 0, "nobody said yes"
+    assert call(tmp_path, "keys", "revoke", "--open").returncode != 0, "nobody said yes"
     assert key_id in call(tmp_path, "keys", "list").stdout
-    assert call(tmp_path, "keys", "open", "--yes").returncode == 0
+    assert call(tmp_path, "keys", "revoke", "--open", "--yes").returncode == 0
     assert key_id not in call(tmp_path, "keys", "list").stdout

@@ -100,7 +100,9 @@ def test_reviewed_turns_are_pairs_and_an_evaluation_set(
         over_http = client.get("/v1/reviews/export", params={"collection": "docs"}).text
     out = tmp_path / "reviewed.jsonl"
     home = running.service.settings.home
-    result = CliRunner().invoke(app, ["--home", str(home), "feedback", "reviewed", str(out), "-c", "docs"])
+    result = CliRunner().invoke(
+        app, ["--home", str(home), "adapt", "--from", "review", "--export", str(out), "-c", "docs"]
+    )
     assert result.exit_code == 0, result.output
     assert "3 reviewed turns of 1 conversation" in " ".join(result.output.split())
     assert out.read_text("utf-8") == over_http

@@ -41,7 +41,7 @@ def test_keys_made_revoked_and_no_longer_needed_are_noted(home: Path) -> None:
     key_id = str(rows()[0]["about"])
     run("keys", "revoke", key_id)
     run("keys", "revoke", key_id, code=ExitCode.BAD_INPUT)
-    run("keys", "open", "--yes")
+    run("keys", "revoke", "--open", "--yes")
     acts = [(row["action"], row["about"], row["principal"], row["origin"]) for row in rows()]
     assert [act for act in acts if act[0] != "log.export"] == [
         ("key.create", key_id, "local", "terminal of ann"),

@@ -12,6 +12,7 @@ from typing import Any
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 
 from server.store.records import Trace, TraceStep, TurnStatus
+from text.modules import MissingExtra
 from text.recorder import Call, Recording, open_provider
 
 TRACES_PATH = "/v1/traces"
@@ -68,12 +69,20 @@ class Tracing:
 
 
 def open_tracing(endpoint: str, *, content: bool) -> Tracing:
-    """Return tracing that exports over HTTP to a collector such as `http://127.0.0.1:4318`; nowhere without one."""
+    """Return tracing that exports over HTTP to a collector such as `http://127.0.0.1:4318`; nowhere without one.
+
+    Raises MissingExtra.
+    """
     if not endpoint:
         return Tracing(content=content)
     from urllib.parse import urlsplit
 
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    except ImportError as error:
+        raise MissingExtra(
+            "`trace.otlp_endpoint` needs an exporter; install it with `make install EXTRAS=otlp`."
+        ) from error
 
     address = endpoint if urlsplit(endpoint).path.strip("/") else endpoint.rstrip("/") + TRACES_PATH
     return Tracing(content=content, exporter=OTLPSpanExporter(endpoint=address, timeout=5))

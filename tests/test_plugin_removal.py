@@ -1,0 +1,113 @@
+"""Without the folder and the entry points of any one plugin, the rest imports, is described, helps and answers."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+PLUGINS = sorted(path.parent.name for path in (REPOSITORY / "plugins").glob("*/__init__.py"))
+
+# Imports the product once, then forks for each plugin: the child hides it and reports what is left.
+REMOVE_EACH = """
+import asyncio, contextlib, io, json, os, pkgutil, shutil, sys, traceback
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+
+home, model_home, names = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:]
+for room in ("text", "index", "rewriter", "synth", "server", "evaluation", "ui", "cli"):
+    for module in pkgutil.walk_packages(import_module(room).__path__, f"{room}."):
+        # Alembic alone can run its environment.
+        if not module.name.endswith(("__main__", "migrations.env")) and ".versions." not in module.name:
+            import_module(module.name)
+loaded = sorted(name for name in sys.modules if name.startswith("plugins."))
+
+import text.modules
+from cli import main
+from server.api.app import description
+from server.chat import DoneEvent, TurnRequest, open_service
+from server.plugins import installed_plugins, resolve
+from tests.serving import make_settings
+
+
+class Hidden:
+    def __init__(self, name):
+        self.package = f"plugins.{name}"
+
+    def find_spec(self, name, path=None, target=None):
+        if name == self.package or name.startswith(f"{self.package}."):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+async def answer(settings):
+    async with open_service(settings, warm=False) as service:
+        request = TurnRequest(question="How long does parental leave last?", collection="docs")
+        async for event in service.turns.ask(request):
+            if isinstance(event, DoneEvent):
+                return event.answer
+
+
+def report(name):
+    if name:
+        sys.meta_path.insert(0, Hidden(name))
+        text.modules.entry_points = lambda group: [
+            entry for entry in entry_points(group=group) if not entry.value.startswith(f"plugins.{name}")
+        ]
+        shutil.copytree(home, home.parent / name)
+    found = {"paths": list(description()["paths"])}
+    if not name:
+        parts = {plugin.name: plugin for plugin in installed_plugins().values()}
+        found["own"] = {
+            key: [route.path_format for place in plugin.routers for route in resolve(plugin, place).routes]
+            for key, plugin in parts.items()
+        }
+        found["commands"] = {key: list(plugin.commands) for key, plugin in parts.items()}
+        return found
+    help_text, sys.argv = io.StringIO(), ["anaphora", "--help"]
+    with contextlib.redirect_stdout(help_text), contextlib.suppress(SystemExit):
+        main()
+    found["help"] = help_text.getvalue()
+    found["answer"] = asyncio.run(answer(make_settings(home.parent / name, model_home, "none")))
+    return found
+
+
+print(json.dumps(loaded), flush=True)
+for name in ("", *names):
+    if (child := os.fork()) == 0:
+        try:
+            print(json.dumps(report(name)), flush=True)
+        except BaseException:
+            print(json.dumps({"error": traceback.format_exc()}), flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+"""
+
+
+@pytest.fixture(scope="module")
+def reports(indexed_home: Path, model_home: Path, tmp_path_factory: pytest.TempPathFactory) -> list[object]:
+    """Modules of plugins that the product imports; the report with every plugin; those without one of them each."""
+    home = tmp_path_factory.mktemp("removed") / "home"
+    home.symlink_to(indexed_home)
+    command = [sys.executable, "-c", REMOVE_EACH, str(home), str(model_home), *PLUGINS]
+    run = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    return [json.loads(line) for line in run.stdout.splitlines()]
+
+
+def test_the_product_imports_no_plugin(reports: list[object]) -> None:
+    assert reports[0] == []
+
+
+@pytest.mark.parametrize("name", PLUGINS)
+def test_without_a_plugin_the_rest_is_described_helps_and_answers(reports: list[dict], name: str) -> None:
+    whole, rest = reports[1], reports[2 + PLUGINS.index(name)]
+    assert "error" not in rest, rest["error"]
+    assert set(whole["paths"]) - set(rest["paths"]) == set(whole["own"][name])
+    assert "serve" in rest["help"]
+    assert not any(f" {command} " in rest["help"] for command in whole["commands"][name])
+    assert "ten weeks" in rest["answer"]

@@ -77,7 +77,7 @@ def main() -> None:
     reranker = open_reranker(settings)
     retrieval = settings.retrieval.model_copy(update={"rerank_seconds": 60.0})
     settings = settings.model_copy(update={"retrieval": retrieval})
-    candidates = CANDIDATES * settings.llm.shown_evidence_tokens
+    candidates = CANDIDATES * settings.llm.evidence_tokens
     print("| set | shown | " + " | ".join(f"{budget} tokens" for budget in options.budgets) + " |")
     print("|---|---|" + "---|" * len(options.budgets))
     for name in options.sets:

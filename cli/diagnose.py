@@ -87,17 +87,18 @@ async def _run(
     from server.audit_log import at_terminal
     from server.chat import open_service
     from server.engines import open_engine
+    from server.settings import PARALLEL
 
     digest = settings.model_dump_json(include={"index", "retrieval", "rewriter", "llm"}, exclude={"llm": {"api_key"}})
     async with open_service(settings, warm=False) as opened:
         collection = await asyncio.to_thread(opened.core.opened.get, settings.collection)
-        answering = settings.llm.remote_name or settings.llm.model
+        answering = settings.llm.model_name or settings.llm.model
         fingerprint = hashlib.sha256(digest.encode()).hexdigest()[:16]
         judge_name = judging.llm.model if judging is not None else ""
         plan = DiagnosisPlan(name, settings.collection, collection.version, answering, fingerprint, judge_name)
         writer, bar = open_diagnosis(out, plan), partial(progress, state.err)
         places = GoldIndex(collection)
-        at_once = 1 if answering == "none" else min(settings.llm.parallel, settings.server.concurrent_turns)
+        at_once = 1 if answering == "none" else min(PARALLEL, settings.server.concurrent_turns)
         with track_progress(out), ExitStack() as stack:
             turns = ServiceTurns(opened.as_principal(replace(at_terminal(), id=DIAGNOSIS.id)), settings, golds, places)
             stack.callback(turns.close)

@@ -78,12 +78,12 @@ def serve(
 
 def _tell_nearby(settings: Settings, state: State) -> None:
     """On the first start, before a model is fetched: which model servers of this machine could answer instead."""
-    from server.engines.nearby import nearby_servers
+    from server.installation import nearby_servers
     from server.registry import registered_models
 
     model = registered_models().get(settings.llm.model)
     if model is not None and not model.fetched(settings.home):
-        for seen in nearby_servers(settings.llm):
+        for seen in nearby_servers():
             state.err.print(sanitize_line(str(seen)), soft_wrap=True)
 
 

@@ -39,6 +39,7 @@ def make_batch(
     model. Without a language model an encoder that cannot be had is done without.
     """
     from evaluation.run_folder import finished_rows, make_rows
+    from server.settings import PARALLEL
     from text.files import text_writer
 
     partial = out.with_name(f"{out.name}.partial")
@@ -53,10 +54,10 @@ def make_batch(
         with progress(state.err, doing, len(lines) - len(rows)) as advance:
 
             async def made(chat_model: BaseChatModel | None) -> dict[str, dict[str, Any]]:
-                asker = LikelihoodAsker(chat_model, settings.llm.total_seconds) if chat_model is not None else None
+                asker = LikelihoodAsker(chat_model, settings.llm.timeout_seconds) if chat_model is not None else None
                 return await make_rows(
                     lines, rows, partial, label, lambda line: make(line, asker, encoder),
-                    at_once=settings.llm.parallel if asker is not None else 1, advance=advance,
+                    at_once=PARALLEL if asker is not None else 1, advance=advance,
                 )  # fmt: skip
 
             rows = with_model(settings, state, made)

@@ -6,16 +6,20 @@ import errno
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Literal
 
 from server.plugins import parts
+from server.settings import SERVERS
 from text.modules import unreachable
 from text.sanitize import without_credentials
 
 if TYPE_CHECKING:
+    import httpx
+
     from server.settings import Settings
 
 LITTLE_ROOM = 2 << 30
@@ -232,12 +236,57 @@ def check_llm(settings: Settings) -> Iterator[Finding]:
 
 
 def check_nearby(settings: Settings) -> Iterator[Finding]:
-    """Which other model servers of this machine could answer."""
-    from server.engines.nearby import nearby_servers
-
-    for seen in nearby_servers(settings.llm):
+    """Other model servers of this machine could answer."""
+    for seen in nearby_servers():
         if seen.url != settings.llm.address:
             yield Finding("on this machine", "ok", str(seen))
+
+
+LOOK_SECONDS = 0.5
+OTHERS = ("http://127.0.0.1:8080/v1", "http://127.0.0.1:1234/v1")
+"""Where llama.cpp's server and LM Studio listen."""
+
+
+@dataclass(frozen=True, slots=True)
+class NearbyServer:
+    """A server and the models it lists; `models` are written as `llm.model` would name them."""
+
+    url: str
+    models: tuple[str, ...]
+
+    def __str__(self) -> str:
+        if not self.models:
+            return f"A model server runs at {self.url}, without a model yet; `ollama pull NAME` fetches one."
+        return f"A model server runs at {self.url}; use it with MODEL={' or MODEL='.join(self.models[:5])}."
+
+
+def nearby_servers() -> Iterator[NearbyServer]:
+    """Yield the model servers of this machine that answer within half a second at their usual addresses."""
+    import httpx
+
+    urls = [*SERVERS.values(), *OTHERS]
+    # Nothing here is encrypted, and loading certificates would take longer than the answers.
+    with httpx.Client(timeout=LOOK_SECONDS, trust_env=False, verify=False) as client, ThreadPoolExecutor(8) as pool:
+        for server in pool.map(lambda url: _look(client, url), urls):
+            if server is not None:
+                yield server
+
+
+def _look(client: httpx.Client, url: str) -> NearbyServer | None:
+    import httpx
+
+    try:
+        rows = client.get(f"{url}/models").raise_for_status().json()["data"] or []
+        names = [(str(row["id"]), row.get("owned_by")) for row in rows]
+    except (httpx.HTTPError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    if any(owner == "anaphora" for _, owner in names):
+        return None  # one of us
+    if url == SERVERS["ollama"]:
+        return NearbyServer(url, tuple(f"ollama:{name}" for name, _ in names))
+    if url == SERVERS["vllm"] and any(owner == "vllm" for _, owner in names):
+        return NearbyServer(url, ("vllm",))
+    return NearbyServer(url, (url,)) if names else None
 
 
 def _remote(settings: Settings) -> Finding:
@@ -274,13 +323,13 @@ def _remote(settings: Settings) -> Finding:
             wanted = demand_listed(settings.llm, names)
         except EngineError as error:
             return Finding("answers", "fail", str(error), "Name one of those in llm.model.")
-    rewriting = settings.rewriter.remote_name if settings.rewriter.kind == "prompted" else ""
+    rewriting = settings.rewriter.model_name if settings.rewriter.kind == "prompted" else ""
     for setting, name in (("llm", wanted), ("rewriter", rewriting)):
         if name and name not in names:
             return Finding(
                 "answers",
                 "fail",
                 f"{address} has no model {name!r}",
-                f"Set {setting}.remote_name to one of {', '.join(names)}.",
+                f"Set {setting}.model_name to one of {', '.join(names)}.",
             )
     return Finding("answers", "ok", f"{wanted or next(iter(names), 'a model')} at {address}")

@@ -108,7 +108,7 @@ def open_rewriter(settings: Settings, chat_model: BaseChatModel | None = None) -
     if settings.rewriter.kind == "prompted" and chat_model is not None:
         from rewriter.prompted import PromptedRewriter
 
-        named = settings.rewriter.remote_name
+        named = settings.rewriter.model_name
         if named and settings.llm.remote:
             chat_model = chat_model.model_copy(update={"model_name": named})
         return PromptedRewriter(chat_model, settings.rewriter.timeout_seconds, settings.rewriter.history_turns)

@@ -67,11 +67,12 @@ def open_task_runner(
     """
     from cli.shared.state import SettingsError
     from server.engines import LocalEngine, NoEngine, open_engine
+    from server.settings import PARALLEL
     from synth.tasks import Journal, Sampling, TaskRunner
 
     llm = settings.llm
     # Whole answers are waited for here, and several requests share the local engine.
-    patient = llm.model_copy(update={"first_token_seconds": max(llm.first_token_seconds, ANSWER_SECONDS)})
+    patient = llm.model_copy(update={"timeout_seconds": max(llm.timeout_seconds, ANSWER_SECONDS)})
     engine = open_engine(settings.model_copy(update={"llm": patient}))
     if isinstance(engine, NoEngine):
         raise SettingsError("Making propositions and dialogs needs a language model, but llm.model is `none`.")
@@ -82,7 +83,7 @@ def open_task_runner(
             engine.start()
             name = str(getattr(engine.chat_model(), "model_name", engine.name))
         sampling = Sampling(name, seed=seed)
-        at_once = concurrency or (llm.parallel if here else REMOTE_CONCURRENCY)
+        at_once = concurrency or (PARALLEL if here else REMOTE_CONCURRENCY)
         with ExitStack() as stack:
 
             def start() -> ChatAsker:

@@ -39,7 +39,7 @@ def why(
     settings = state.settings(overriding(llm__model=model))
     plan = WhyPlan(units)
     prompts = prompts_version(*PROMPTS.values())
-    label = ":".join((plan.name, prompts, settings.llm.model, settings.llm.remote_name, settings.index.encoder))
+    label = ":".join((plan.name, prompts, settings.llm.model, settings.llm.model_name, settings.index.encoder))
     rows = make_batch(
         state, settings, read_citances(source), out, label, "looking for sentences",
         lambda line, asker, encoder: why_row(line, plan, asker, encoder), encoding=True,

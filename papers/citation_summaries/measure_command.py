@@ -73,7 +73,7 @@ def why(
 
         async def written(chat_model: BaseChatModel | None) -> None:
             if chat_model is not None:
-                asker = LikelihoodAsker(chat_model, settings.llm.total_seconds)
+                asker = LikelihoodAsker(chat_model, settings.llm.timeout_seconds)
                 await measure_written(measured, asker, chat_model if judge else None, until)
                 judged = f"; it graded too ({settings.llm.model})" if judge else ""
                 writer.notes.append(f"The model that wrote is {settings.llm.model}{judged}.")

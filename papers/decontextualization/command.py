@@ -35,7 +35,7 @@ def standalone(
     state = state_of(context)
     settings = state.settings(overriding(llm__model=model))
     plan = StandalonePlan(method)
-    label = ":".join((plan.version, settings.llm.model, settings.llm.remote_name))
+    label = ":".join((plan.version, settings.llm.model, settings.llm.model_name))
     rows = make_batch(
         state, settings, read_quotes(source), out, label, "making readable",
         lambda line, asker, encoder: quote_row(line, plan, asker, encoder), encoding=False,

@@ -33,6 +33,7 @@ def rewrite(
     from cli.shared.resources import fetch_models, open_rewriter
     from evaluation.questions import read_questions
     from evaluation.run_folder import InputLine, finished_rows, make_rows
+    from server.settings import PARALLEL
     from server.turn.search import rewrite_within
     from text.files import text_writer
 
@@ -56,7 +57,7 @@ def rewrite(
             made = await rewrite_within(seconds, used, question.conversation, question.text, blocking=True)
             return {"id": line.id, "question": question.text, "rewriter": label, **asdict(made)}
 
-        at_once = settings.llm.parallel
+        at_once = PARALLEL
         rows = asyncio.run(make_rows(lines, done, partial, label, make, at_once=at_once, advance=advance))
     with text_writer(out) as file:
         file.writelines(json.dumps(rows[line.id], ensure_ascii=False) + "\n" for line in lines)

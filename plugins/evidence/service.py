@@ -87,7 +87,7 @@ class EvidenceService(ServiceBase):
         ownership = await self.existing(name)
         opened = await run_blocking(lambda: core.opened.get(name))
         version = opened.version
-        text = json.dumps((ownership.group, name, version, document_id, *parts, llm.model, llm.remote_name))
+        text = json.dumps((ownership.group, name, version, document_id, *parts, llm.model, llm.model_name))
         key = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
         if (cached := await self._read(standalone.find, key)) is not None:
             return view.model_validate_json(cached).model_copy(update={"cached": True})
@@ -110,7 +110,7 @@ class EvidenceService(ServiceBase):
         asker = None
         if llm.model.casefold() != "none":
             model = salted((await core.models.keeper.engine()).chat_model(), group)
-            asker = QuoteAsker(model, llm.total_seconds, core.patience) if model is not None else None
+            asker = QuoteAsker(model, llm.timeout_seconds, core.patience) if model is not None else None
         try:
             async with asyncio.timeout(core.settings.server.turn_seconds):
                 yield asker

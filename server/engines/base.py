@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
@@ -27,6 +28,17 @@ class EngineFailed(EngineError):
 
 class EngineUnreachable(EngineError):
     """The server at the URL does not answer, or refuses."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineJob:
+    """The GGUF file, the socket's path, tokens of context per request, requests at once, threads."""
+
+    model: str
+    socket: str
+    context_tokens: int
+    parallel: int
+    threads: int
 
 
 class Engine(Protocol):
@@ -110,7 +122,7 @@ def openai_chat_model(
         temperature=settings.temperature,
         max_completion_tokens=settings.longest_answer("short" if settings.style == "short" else "full"),
         timeout=request_timeout(settings),
-        stream_chunk_timeout=settings.first_token_seconds,
+        stream_chunk_timeout=settings.timeout_seconds,
         max_retries=retries,
         extra_body={"cache_salt": cache_salt} if cache_salt else None,
         use_responses_api=False,
@@ -122,7 +134,7 @@ def request_timeout(settings: LLMSettings) -> httpx.Timeout:
     """Limits of one request; `read` bounds the wait for the first and between any two pieces of an answer."""
     import httpx
 
-    return httpx.Timeout(10.0, read=settings.first_token_seconds)
+    return httpx.Timeout(10.0, read=settings.timeout_seconds)
 
 
 class NoEngine(Engine):

@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from server.engines.base import ATRACED, TRACED, Engine, EngineFailed, openai_chat_model, request_timeout
-from server.engines.job import EngineJob
+from server.engines.base import ATRACED, TRACED, Engine, EngineFailed, EngineJob, openai_chat_model, request_timeout
 from server.engines.supervisor import Supervisor
 from server.registry import resolve
-from server.settings import Settings
+from server.settings import PARALLEL, Settings
 
 if TYPE_CHECKING:
     import httpx
@@ -127,11 +126,11 @@ class LocalEngine(Engine):
             model=str(model.absolute()),
             socket=socket,
             context_tokens=self._llm.context_tokens,
-            parallel=self._llm.parallel,
+            parallel=PARALLEL,
             threads=self._llm.threads or _cores(),
         )
         supervisor = Supervisor(job, self._home / "logs" / "engine.log")
-        timeout, wait = request_timeout(self._llm), self._llm.first_token_seconds
+        timeout, wait = request_timeout(self._llm), self._llm.timeout_seconds
         # `trust_env`: no proxy of the environment stands between us and our own process.
         return _Running(
             folder,

@@ -46,8 +46,8 @@ class RemoteEngine(Engine):
         self._model = settings.llm.asked_name
         self._lock = threading.Lock()
         self._served_by: ServedBy = ""
-        self._salt = self._llm.cache_salt
-        """Sent with every request, and to a vLLM also where the settings name none: other servers may refuse it."""
+        self._salt = ""
+        """Sent with every request to a vLLM; other servers may refuse it."""
         self._clients: tuple[httpx.Client, httpx.AsyncClient] | None = None
         self._chat_model: BaseChatModel | None = None
         self._windows: dict[str, int] = {}
@@ -74,7 +74,7 @@ class RemoteEngine(Engine):
                 if not self._model and not listed:
                     raise EngineUnreachable(
                         f"The server at {self._base_url} lists no model: check that llm.model is the address of an "
-                        "OpenAI-compatible server, or name a model with llm.remote_name."
+                        "OpenAI-compatible server, or name a model with llm.model_name."
                     )
                 if self._llm.server and self._model:
                     self._model = demand_listed(self._llm, listed)
@@ -166,7 +166,7 @@ class RemoteEngine(Engine):
 
     def _remedy(self) -> str:
         if server := self._llm.server:
-            return f"Start it with `{STARTING[server]}`, or set llm.{server}_url to where it runs"
+            return f"Start it with `{STARTING[server]}`, or set llm.model to the URL where it runs"
         return "Check that it runs, and llm.model"
 
     def _headers(self) -> dict[str, str]:

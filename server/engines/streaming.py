@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import httpx
 from langchain_core.messages import AIMessageChunk, BaseMessage
@@ -31,11 +30,7 @@ if TYPE_CHECKING:
 
 
 _LINE_BYTES = 1 << 20
-
-
 _MORE_THAN_TEXT = frozenset(("response_format", "tools", "functions", "logprobs", "n", "audio", "modalities"))
-
-
 _PARAMETERS = ("model", "temperature", "top_p", "max_tokens", "max_completion_tokens", "seed", "stop", "logprobs")
 """What a trace tells of a request beside its messages."""
 
@@ -64,14 +59,14 @@ class StreamingChatOpenAI(ChatOpenAI):
         started = again = False
         while True:
             request = create(model=self.model_name, messages=[], extra_body=body)
-            async with request as response, aclosing(_events(response.http_response)) as batches:
+            async with request as response, _EventReader(response.http_response) as reader:
                 try:
-                    async for events in batches:
-                        if understood := _understood(events):
+                    while (events := await reader.read()) is not None:
+                        if merged := _chunk(events):
                             started = True
                             if run_manager:
-                                await run_manager.on_llm_new_token(understood.text, chunk=understood)
-                            yield understood
+                                await run_manager.on_llm_new_token(merged.text, chunk=merged)
+                            yield merged
                     return
                 except httpx.TimeoutException as error:
                     raise APITimeoutError(cast("Any", response.http_response.request)) from error
@@ -86,91 +81,89 @@ class StreamingChatOpenAI(ChatOpenAI):
             again = True
 
 
-async def _events(response: httpx.Response) -> AsyncGenerator[list[dict[str, Any]], None]:
-    """The server-sent events that have arrived since the last time, as JSON. Raises APIError for an error among them.
+class _EventReader:
+    """Read the server-sent events of a response, all that have arrived by now at once."""
 
-    Names, comments and blank lines mean nothing here, and no server splits its JSON over lines.
-    """
-    rest = b""
-    async with aclosing(_arrived(response)) as pieces:
-        async for piece in pieces:
-            *lines, rest = (rest + piece).split(b"\n")
-            if len(rest) > _LINE_BYTES:
-                raise ValueError("The server streamed a line without an end.")
-            if not piece:
-                lines.append(rest)
-            events, error = [], None
-            for line in lines:
-                data = line.removeprefix(b"data:").strip() if line.startswith(b"data:") else b""
-                if data and data != b"[DONE]":
-                    event = json.loads(data)
-                    if not isinstance(event, dict):
-                        raise ValueError(f"The server streamed {data[:40]!r} where an object was expected.")
-                    error = error or event.get("error")
-                    events.append(event)
-            if events:
-                yield events
-            if error:
-                message = error.get("message") if isinstance(error, dict) else error
-                text = str(message or "The answer ended in an error.")
-                # The client's own errors name a newer httpx, and hold whichever the request came from.
-                raise APIError(text, cast("Any", response.request), body=error)
+    def __init__(self, response: httpx.Response) -> None:
+        self._response = response
+        self._parts: list[bytes] = []
+        self._arrived = asyncio.Event()
+        self._rest = b""
+        self._problem: APIError | None = None
 
+    async def __aenter__(self) -> Self:
+        self._reading = asyncio.create_task(self._collect())
+        return self
 
-async def _arrived(response: httpx.Response) -> AsyncGenerator[bytes, None]:
-    """The body as it arrives, all there is by now at once; an empty piece ends it."""
-    parts: list[bytes] = []
-    ready = asyncio.Event()
-
-    async def read() -> None:
-        try:
-            async for part in response.aiter_bytes():
-                parts.append(part)
-                ready.set()
-        finally:
-            ready.set()
-
-    reading = asyncio.create_task(read())
-    try:
-        while True:
-            await ready.wait()
-            ready.clear()
-            ended = reading.done()
-            piece = b"".join(parts)
-            parts.clear()
-            if piece:
-                yield piece
-            if ended:
-                reading.result()
-                yield b""
-                return
-    finally:
-        reading.cancel()
-        await asyncio.wait({reading})
-        if not reading.cancelled():
+    async def __aexit__(self, *_: object) -> None:
+        self._reading.cancel()
+        await asyncio.wait({self._reading})
+        if not self._reading.cancelled():
             # Told already, or of no interest to one who has left.
-            reading.exception()
+            self._reading.exception()
+
+    async def _collect(self) -> None:
+        try:
+            async for part in self._response.aiter_bytes():
+                self._parts.append(part)
+                self._arrived.set()
+        finally:
+            self._arrived.set()
+
+    async def read(self) -> list[dict[str, Any]] | None:
+        """Return the events since the last time as JSON, or None at the end. Raises APIError for an error among them.
+
+        Names, comments and blank lines mean nothing here, and no server splits its JSON over lines.
+        """
+        if self._problem:
+            raise self._problem
+        await self._arrived.wait()
+        self._arrived.clear()
+        piece = b"".join(self._parts)
+        self._parts.clear()
+        if self._reading.done():
+            self._arrived.set()
+            if not piece:
+                self._reading.result()
+                if not self._rest:
+                    return None
+                piece = b"\n"
+        *lines, self._rest = (self._rest + piece).split(b"\n")
+        if len(self._rest) > _LINE_BYTES:
+            raise ValueError("The server streamed a line without an end.")
+        events = [event for line in lines if (event := _event(line)) is not None]
+        if error := next((event["error"] for event in events if event.get("error")), None):
+            message = error.get("message") if isinstance(error, dict) else error
+            text = str(message or "The answer ended in an error.")
+            # The client's own errors name a newer httpx, and hold whichever the request came from.
+            self._problem = APIError(text, cast("Any", self._response.request), body=error)
+        return events
 
 
-def _understood(events: list[dict[str, Any]]) -> ChatGenerationChunk | None:
-    """`_chunk`, or ValueError where the server speaks another protocol."""
-    try:
-        return _chunk(events)
-    except (AttributeError, KeyError, TypeError) as error:
-        raise ValueError(f"The server streamed no chat completion: {str(events)[:80]}") from error
+def _event(line: bytes) -> dict[str, Any] | None:
+    data = line.removeprefix(b"data:").strip() if line.startswith(b"data:") else b""
+    if not data or data == b"[DONE]":
+        return None
+    event = json.loads(data)
+    if not isinstance(event, dict):
+        raise ValueError(f"The server streamed {data[:40]!r} where an object was expected.")
+    return event
 
 
 def _chunk(events: list[dict[str, Any]]) -> ChatGenerationChunk | None:
-    """Merge events: text, finish reason, token usage. None where they say nothing."""
+    """Merge events: text, finish reason, token usage. None where they say nothing. Raises ValueError for others."""
     text, info, cost = "", dict[str, Any](), None
-    for event in events:
-        for choice in (event.get("choices") or ())[:1]:
-            text += (choice.get("delta") or {}).get("content") or ""
-            if reason := choice.get("finish_reason"):
-                info = {"finish_reason": reason, "model_name": event.get("model") or ""}
-        if usage := event.get("usage"):
-            read, written = usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0
-            cost = UsageMetadata(input_tokens=read, output_tokens=written, total_tokens=read + written)
+    try:
+        for event in events:
+            for choice in (event.get("choices") or ())[:1]:
+                text += (choice.get("delta") or {}).get("content") or ""
+                if reason := choice.get("finish_reason"):
+                    info = {"finish_reason": reason, "model_name": event.get("model") or ""}
+            if usage := event.get("usage"):
+                read, written = usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0
+                cost = UsageMetadata(input_tokens=read, output_tokens=written, total_tokens=read + written)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"The server streamed no chat completion: {str(events)[:80]}") from error
     if not (text or info or cost):
         return None
     message = AIMessageChunk(content=text, usage_metadata=cost)

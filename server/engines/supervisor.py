@@ -11,12 +11,12 @@ import subprocess
 import threading
 import time
 from collections import deque
+from dataclasses import asdict
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import IO, Literal
 
-from server.engines.base import EngineFailed
-from server.engines.job import EngineJob
+from server.engines.base import EngineFailed, EngineJob
 from server.processes import python_command, python_environment
 
 log = logging.getLogger(__name__)
@@ -161,7 +161,7 @@ class Supervisor:
         refusal = ""
         try:
             try:
-                process.stdin.write(self._job.to_json() + "\n")
+                process.stdin.write(json.dumps(asdict(self._job)) + "\n")
                 process.stdin.flush()
             except BrokenPipeError:
                 log.debug("the worker died before it read its job")

@@ -17,7 +17,7 @@ import sys
 from contextlib import suppress
 from typing import IO, Any
 
-from server.engines.job import EngineJob
+from server.engines.base import EngineJob
 
 _PR_SET_PDEATHSIG = 1
 _PROMPT_CACHE_MIB = 256

@@ -22,6 +22,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from server.settings.groups import PARALLEL as PARALLEL
 from server.settings.groups import SERVERS as SERVERS
 from server.settings.groups import AnswerSettings as AnswerSettings
 from server.settings.groups import LegsSettings as LegsSettings
@@ -144,7 +145,7 @@ class RewriterSettings(SettingsGroup):
     model: str = Field(
         "", description="Folder or run id for `auto`; empty takes the promoted run, else the packaged one."
     )
-    remote_name: str = Field(
+    model_name: str = Field(
         "",
         description="Model name at the URL of `llm.model` that `prompted` asks, such as an adapter's; empty asks the "
         "one that answers.",
@@ -222,9 +223,6 @@ class TraceSettings(SettingsGroup):
     """Stored traces of turns."""
 
     content: bool = Field(True, description="Record texts in traces; off keeps names, counts and seconds only.")
-    logprobs: bool = Field(
-        False, description="Ask the model for the log probability of each token, for traces; some servers refuse that."
-    )
     days: int = Field(90, ge=0, description="Days a trace is kept, counted from its turn; 0 keeps all.")
     otlp_endpoint: str = Field("", description="OpenTelemetry collector (OTLP over HTTP); empty exports nothing.")
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from rewriter.prompted import model_errors
 from server.turn.prompt import PromptMessage
@@ -37,8 +37,6 @@ class GeneratedText:
     finish_reason: str = ""
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    logprobs: tuple[float, ...] = ()
-    """Of its tokens, where they were asked for and the engine tells."""
 
     def counted(self, piece: GeneratedText) -> GeneratedText:
         """With what one more piece tells of the end and the cost: the newest figures win."""
@@ -54,10 +52,8 @@ async def generate(
     chat_model: BaseChatModel,
     messages: Sequence[PromptMessage],
     *,
-    first_token_seconds: float,
-    total_seconds: float,
+    timeout_seconds: float,
     step: Call,
-    logprobs: bool = False,
 ) -> AsyncGenerator[GeneratedText, None]:
     """The pieces of one answer as they come; the request for it belongs to `step`.
 
@@ -65,16 +61,14 @@ async def generate(
     to the model at once.
     """
     started = time.monotonic()
-    deadline = min(first_token_seconds, total_seconds)
     spoke = False
     before = _cancellations()
     try:
-        options: dict[str, Any] = {"logprobs": True} if logprobs else {}
-        stream = cast("AsyncGenerator[AIMessageChunk, None]", chat_model.astream(_langchain(messages), **options))
+        stream = cast("AsyncGenerator[AIMessageChunk, None]", chat_model.astream(_langchain(messages)))
         async with aclosing(stream) as chunks:
             while True:
                 # Around each wait, never around a yield: a reader's pauses are not the model's.
-                until = asyncio.get_running_loop().time() + deadline - time.monotonic() + started
+                until = asyncio.get_running_loop().time() + timeout_seconds - time.monotonic() + started
                 with step.current():
                     async with asyncio.timeout_at(until):
                         chunk = await anext(chunks, None)
@@ -83,15 +77,14 @@ async def generate(
                     raise asyncio.CancelledError
                 if chunk is None:
                     return
-                if chunk.text and not spoke:
-                    spoke, deadline = True, total_seconds
+                spoke = spoke or bool(chunk.text)
                 yield _piece(chunk)
     except _timeouts() as error:
         waited = f"{time.monotonic() - started:.0f} s"
         what = f"was stopped after {waited}, before its end" if spoke else f"said nothing for {waited}"
-        setting = "llm.total_seconds" if spoke else "llm.first_token_seconds"
         raise GenerationError(
-            "llm_timeout", f"The language model {what}. Ask for something shorter, try again, or raise {setting}."
+            "llm_timeout",
+            f"The language model {what}. Ask for something shorter, try again, or raise llm.timeout_seconds.",
         ) from error
     except _unreachable() as error:
         what = "was lost while it answered" if spoke else "cannot be reached"
@@ -126,14 +119,7 @@ def _piece(chunk: AIMessageChunk) -> GeneratedText:
         finish_reason=str(chunk.response_metadata.get("finish_reason") or ""),
         prompt_tokens=usage["input_tokens"] if usage else 0,
         completion_tokens=usage["output_tokens"] if usage else 0,
-        logprobs=logprobs_of(chunk),
     )
-
-
-def logprobs_of(chunk: AIMessageChunk) -> tuple[float, ...]:
-    """The log probabilities of a chunk's tokens; none where the engine gives none."""
-    tokens = (chunk.response_metadata.get("logprobs") or {}).get("content") or ()
-    return tuple(float(token["logprob"]) for token in tokens if "logprob" in token)
 
 
 # Evaluated only once something was raised, so that neither library is loaded for a turn that goes well; what these two

@@ -144,7 +144,7 @@ class TurnPrompt:
 def evidence_budget(question: str, llm: LLMSettings, style: AnswerStyle = "short") -> int:
     """Tokens a model is shown of the numbered passages: the setting, or less where the context window is small."""
     room = llm.context_tokens - llm.longest_answer(style) - _fixed_tokens(style) - count_tokens(question)
-    return max(min(llm.shown_evidence_tokens, room), 0)
+    return max(min(llm.evidence_tokens, room), 0)
 
 
 def build_prompt(

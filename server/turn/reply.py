@@ -118,21 +118,13 @@ class Reply:
     async def stream(self, model: BaseChatModel, prompt: TurnPrompt) -> AsyncGenerator[Event, None]:
         """Yield the events of a generated answer as they come. Raises TurnFailed."""
         step, llm, reader = self._watch.begin("generate"), self._settings.llm, self.reader
-        texts, logprobs, began = list[str](), list[float](), 0.0
-        pieces = generate(
-            model,
-            prompt.messages,
-            first_token_seconds=llm.first_token_seconds,
-            total_seconds=llm.total_seconds,
-            step=step,
-            logprobs=self._settings.trace.logprobs,
-        )
+        texts, began = list[str](), 0.0
+        pieces = generate(model, prompt.messages, timeout_seconds=llm.timeout_seconds, step=step)
         try:
             async with aclosing(pieces):
                 async for piece in pieces:
                     texts.append(piece.text)
                     began = began or time.perf_counter()
-                    logprobs += piece.logprobs
                     self._usage = self._usage.counted(piece)
                     for event in reader.feed(piece.text):
                         self._watch.first_token()
@@ -155,8 +147,6 @@ class Reply:
             raise TurnFailed(error.code, str(error)) from error
         finally:
             step.prompt((message.role, message.text) for message in prompt.messages)
-            if logprobs:
-                step.record(mean_logprob=sum(logprobs) / len(logprobs), logprobs=logprobs)
             step.tell(
                 {},
                 {"text": "".join(texts), "pieces": [len(text) for text in texts], "answer": reader.shown},

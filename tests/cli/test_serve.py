@@ -97,15 +97,18 @@ def test_an_unknown_model_stops_with_the_nearest_name(tmp_path: Path) -> None:
     assert not (tmp_path / "home" / "models").exists()
 
 
-def test_the_first_start_tells_of_model_servers_on_this_machine(llm: FakeOpenAIServer, tmp_path: Path) -> None:
+def test_the_first_start_tells_of_model_servers_on_this_machine(
+    llm: FakeOpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from cli.serve import _tell_nearby
     from cli.shared.state import State
-    from server.settings import LLMSettings, Settings
+    from server.settings import SERVERS, LLMSettings, Settings
 
+    monkeypatch.setitem(SERVERS, "ollama", llm.url)
     state, home = State(), tmp_path / "home"
     with state.err.capture() as told:
-        _tell_nearby(Settings(home=home, llm=LLMSettings(ollama_url=llm.url)), state)
-        _tell_nearby(Settings(home=home, llm=LLMSettings(ollama_url=llm.url, model="none")), state)
+        _tell_nearby(Settings(home=home, llm=LLMSettings()), state)
+        _tell_nearby(Settings(home=home, llm=LLMSettings(model="none")), state)
     assert told.get().count(f"{llm.url}; use it with MODEL=ollama:fake.") == 1
 
 

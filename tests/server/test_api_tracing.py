@@ -116,14 +116,3 @@ def test_a_search_tells_what_it_is_made_of(running: Any) -> None:
     assert [call["name"] for call in search["calls"]] == ["encode", "bm25", "dense", "fuse"]
     assert {call["parent_id"] for call in search["calls"]} == {search["span_id"]}
     assert search["inputs"]["queries"][0]["text"] == QUESTION
-
-
-def test_log_probabilities_are_kept_where_they_are_asked_for(serve: Any, settings_for: Any, llm: Any) -> None:
-    llm.logprobs = -0.25
-    running = serve(settings_for(llm.url, trace={"logprobs": True}))
-    trace = ask(running, {})
-    generate = next(step for step in trace["steps"] if step["name"] == "generate")
-
-    assert llm.requests[-1]["logprobs"] is True
-    assert generate["attributes"]["mean_logprob"] == -0.25
-    assert set(generate["attributes"]["logprobs"]) == {-0.25}

@@ -235,9 +235,8 @@ def test_a_language_model_in_trouble_is_named(
     serve: Any, settings_for: Any, llm: Any, trouble: dict[str, Any], code: str
 ) -> None:
     # A refusal is tried again, a little later each time; who dies is told apart from who takes long.
-    first, total = (0.5, 1.0) if code == "llm_timeout" else (10.0, 10.0)
-    limits = {"first_token_seconds": first, "total_seconds": total}
-    running = serve(settings_for(llm.url, llm={"model": llm.url, **limits}))
+    seconds = 1.0 if code == "llm_timeout" else 10.0
+    running = serve(settings_for(llm.url, llm={"model": llm.url, "timeout_seconds": seconds}))
     running.call(running.service.core.warm())
     with running.client() as client:
         conversation = begin(client)

@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from server.engines import EngineFailed, LocalEngine, NoEngine, open_engine, supervisor
-from server.engines.job import EngineJob
+from server.engines.base import EngineJob
 from server.registry import ModelNotFetched, resolve
 from server.settings import LLMSettings, Settings
 from tests.eventually import eventually

@@ -15,12 +15,12 @@ import pytest
 from openai import APIConnectionError
 from pydantic import SecretStr
 
-from server.engines import EngineUnreachable, RemoteEngine, nearby, open_engine
-from server.engines.nearby import nearby_servers
+from server import installation
+from server.engines import EngineUnreachable, RemoteEngine, open_engine
 from server.engines.remote import demand_listed
-from server.installation import check_llm, check_nearby
+from server.installation import check_llm, check_nearby, nearby_servers
 from server.registry import resolve
-from server.settings import LLMSettings, Settings
+from server.settings import SERVERS, LLMSettings, Settings
 from testing.openai_server import FakeOpenAIServer
 from tests.several import Balancer
 
@@ -92,7 +92,7 @@ def test_a_named_model_is_asked_for_and_the_environment_s_key_is_not_sent(
     llm: FakeOpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-somebody-else")
-    with remote(tmp_path, llm.url, remote_name="mine") as engine:
+    with remote(tmp_path, llm.url, model_name="mine") as engine:
         chat_model = engine.chat_model()
         assert chat_model.invoke("Hello?").content == "Parental leave lasts ten weeks. [1]"
     (request,) = llm.requests
@@ -110,13 +110,10 @@ def test_extra_fields_reach_the_server(llm: FakeOpenAIServer, tmp_path: Path) ->
         extra = {"cache_salt": "tenant-7", "structured_outputs": {"choice": ["yes", "no"]}}
         engine.chat_model().bind(extra_body=extra).invoke("Well?")
         engine.chat_model().invoke("Well?")
-    with remote(tmp_path, llm.url, cache_salt="tenant-8") as engine:
-        engine.chat_model().invoke("Well?")
-    salted, plain, configured = llm.requests
+    salted, plain = llm.requests
     assert salted["cache_salt"] == "tenant-7"
     assert salted["structured_outputs"] == {"choice": ["yes", "no"]}
     assert "cache_salt" not in plain
-    assert configured["cache_salt"] == "tenant-8"
 
 
 def test_of_several_replicas_another_answers_where_one_dies_before_its_first_token(tmp_path: Path) -> None:
@@ -154,32 +151,43 @@ def test_of_several_replicas_another_answers_where_one_dies_before_its_first_tok
             balancer.close()
 
 
-def test_ollama_is_asked_by_the_names_it_lists(llm: FakeOpenAIServer, tmp_path: Path) -> None:
-    engine = remote(tmp_path, "ollama:fake", ollama_url=llm.url)
+NOBODY = "http://127.0.0.1:9/v1"
+
+
+def test_ollama_is_asked_by_the_names_it_lists(
+    llm: FakeOpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SERVERS, "ollama", llm.url)
+    engine = remote(tmp_path, "ollama:fake")
     with engine:
         assert engine.name.startswith("openai:fake@")
     with (
         pytest.raises(EngineUnreachable, match=r"no model 'llama3'; it has: fake\. `ollama pull llama3`"),
-        remote(tmp_path, "ollama:llama3", ollama_url=llm.url),
+        remote(tmp_path, "ollama:llama3"),
     ):
         pass
     tagged = LLMSettings(model="ollama:llama3.2")
     assert demand_listed(tagged, ["qwen3:8b", "llama3.2:latest"]) == "llama3.2:latest"
 
 
-def test_vllm_answers_with_the_model_that_it_serves(llm: FakeOpenAIServer, tmp_path: Path) -> None:
-    engine = remote(tmp_path, "vllm", vllm_url=llm.url)
+def test_vllm_answers_with_the_model_that_it_serves(
+    llm: FakeOpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SERVERS, "vllm", llm.url)
+    engine = remote(tmp_path, "vllm")
     with engine:
         assert engine.chat_model() is not None
     assert engine.name.startswith("openai:fake@")
 
 
 @pytest.mark.parametrize(("model", "started"), [("ollama:llama3", "ollama serve"), ("vllm", "vllm serve MODEL")])
-def test_where_no_such_server_answers_it_says_how_to_start_it(model: str, started: str, tmp_path: Path) -> None:
-    nobody = "http://127.0.0.1:9/v1"
+def test_where_no_such_server_answers_it_says_how_to_start_it(
+    model: str, started: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SERVERS, model.partition(":")[0], NOBODY)
     with (
-        pytest.raises(EngineUnreachable, match=f"{nobody} does not answer .* Start it with `{started}`"),
-        remote(tmp_path, model, ollama_url=nobody, vllm_url=nobody),
+        pytest.raises(EngineUnreachable, match=f"{NOBODY} does not answer .* Start it with `{started}`"),
+        remote(tmp_path, model),
     ):
         pass
 
@@ -187,21 +195,22 @@ def test_where_no_such_server_answers_it_says_how_to_start_it(model: str, starte
 def test_servers_of_this_machine_are_seen_with_how_to_use_them(
     llm: FakeOpenAIServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(nearby, "OTHERS", ())
-    nobody = "http://127.0.0.1:9/v1"
-    (seen,) = nearby_servers(LLMSettings(ollama_url=llm.url, vllm_url=nobody))
+    def listen(ollama: str = NOBODY, vllm: str = NOBODY) -> None:
+        monkeypatch.setitem(SERVERS, "ollama", ollama)
+        monkeypatch.setitem(SERVERS, "vllm", vllm)
+
+    monkeypatch.setattr(installation, "OTHERS", ())
+    listen(ollama=llm.url)
+    (seen,) = nearby_servers()
     assert str(seen) == f"A model server runs at {llm.url}; use it with MODEL=ollama:fake."
-    (other,) = nearby_servers(LLMSettings(ollama_url=nobody, vllm_url=llm.url))
+    assert [finding.message for finding in check_nearby(Settings(home=tmp_path))] == [str(seen)]
+    (answers,) = check_llm(Settings(home=tmp_path, llm=LLMSettings(model="ollama:llama3")))
+    listen(vllm=llm.url)
+    (other,) = nearby_servers()
     assert other.models == (llm.url,)
     llm.owned_by = "vllm"
-    (vllm,) = nearby_servers(LLMSettings(ollama_url=nobody, vllm_url=llm.url))
+    (vllm,) = nearby_servers()
     assert vllm.models == ("vllm",)
     llm.owned_by = "anaphora"
-    assert not list(nearby_servers(LLMSettings(ollama_url=nobody, vllm_url=llm.url)))
-    assert not list(nearby_servers(LLMSettings(ollama_url="http://192.0.2.1/v1", vllm_url=nobody))), "not this machine"
-
-    llm.owned_by = "testing"
-    settings = Settings(home=tmp_path, llm=LLMSettings(ollama_url=llm.url, vllm_url=nobody))
-    assert [finding.message for finding in check_nearby(settings)] == [str(seen)]
-    (answers,) = check_llm(Settings(home=tmp_path, llm=LLMSettings(model="ollama:llama3", ollama_url=llm.url)))
+    assert not list(nearby_servers())
     assert (answers.level, "it has: fake" in answers.message) == ("fail", True)

@@ -110,9 +110,7 @@ def test_an_adapter_rewrites_and_the_base_answers(
     llm.pieces = lambda request: (
         ["REWRITE: Can form PL-7 be sent ", "by fax?"] if request["model"] == "adapter" else ["It may be. ", "[1]"]
     )
-    settings = settings_for(
-        llm.url, llm={"remote_name": "base"}, rewriter={"kind": "prompted", "remote_name": "adapter"}
-    )
+    settings = settings_for(llm.url, llm={"model_name": "base"}, rewriter={"kind": "prompted", "model_name": "adapter"})
     with serve(settings).client() as client:
         conversation = client.post("/v1/conversations", json={"collection": "docs"}).json()["id"]
         for question in ("How do I apply for parental leave with form PL-7?", "and by fax?"):
@@ -123,6 +121,6 @@ def test_an_adapter_rewrites_and_the_base_answers(
 
 
 def test_doctor_asks_for_the_adapter_too(llm: FakeOpenAIServer, tmp_path: Path) -> None:
-    rewriter = RewriterSettings(kind="prompted", remote_name="adapter")
+    rewriter = RewriterSettings(kind="prompted", model_name="adapter")
     (found,) = check_llm(Settings(home=tmp_path, llm=LLMSettings(model=llm.url), rewriter=rewriter))
-    assert (found.level, found.remedy) == ("fail", "Set rewriter.remote_name to one of fake.")
+    assert (found.level, found.remedy) == ("fail", "Set rewriter.model_name to one of fake.")

@@ -47,20 +47,20 @@ def test_half_a_refusal_token_is_not_shown_when_the_model_dies() -> None:
 
 
 def test_a_model_that_says_nothing_is_given_up() -> None:
-    settings = Settings(llm=LLMSettings(first_token_seconds=0.1))
+    settings = Settings(llm=LLMSettings(timeout_seconds=0.1))
     end = failed(play(engine([5.0, "late"], settings=settings)))
 
     assert (end.code, end.answer) == ("llm_timeout", "")
-    assert "llm.first_token_seconds" in end.message
+    assert "llm.timeout_seconds" in end.message
 
 
 def test_a_model_that_never_ends_is_stopped() -> None:
-    settings = Settings(llm=LLMSettings(total_seconds=0.3))
+    settings = Settings(llm=LLMSettings(timeout_seconds=0.3))
     end = failed(play(engine(["Ten weeks "] + ["and ", 0.05] * 100, settings=settings)))
 
     assert end.code == "llm_timeout"
     assert end.answer.startswith("Ten weeks and")
-    assert "llm.total_seconds" in end.message
+    assert "llm.timeout_seconds" in end.message
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ def test_a_server_that_answers_with_an_error(llm: Any) -> None:
 
 def test_a_server_that_stays_silent(llm: Any) -> None:
     llm.silence = 20
-    end = play(llm.url, first_token_seconds=0.5)[-1]
+    end = play(llm.url, timeout_seconds=0.5)[-1]
 
     assert isinstance(end, ErrorEvent)
     assert end.code == "llm_timeout"
@@ -135,7 +135,7 @@ def test_a_reader_that_leaves_is_noticed_by_the_server(llm: Any, how: str) -> No
 
 @pytest.mark.slow
 def test_a_real_small_model_over_its_own_http_server(small_llm: Engine) -> None:
-    turns = engine(small_llm.chat_model(), context_tokens=2048, answer_tokens=64, evidence_tokens=300)
+    turns = engine(small_llm.chat_model(), context_tokens=2048, answer_tokens=64)
 
     async def gather() -> list[Event]:
         return [

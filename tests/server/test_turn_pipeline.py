@@ -308,8 +308,11 @@ def test_batch_commands_search_as_a_turn_does() -> None:
 
 
 @pytest.mark.parametrize("tokens", [40, 2000])
-def test_before_a_slow_model_has_read_the_nearest_sentences_are_told(tokens: int) -> None:
-    settings = Settings(llm=LLMSettings(evidence_tokens=tokens))
+def test_before_a_slow_model_has_read_the_nearest_sentences_are_told(
+    tokens: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LLMSettings, "evidence_tokens", tokens)
+    settings = Settings()
     events = play(engine(["Ten weeks [1]."], settings=settings), "How long does parental leave last?")
     nearest = [event for event in events if isinstance(event, NearestEvent)]
 

@@ -76,7 +76,7 @@ def test_both_instructions_hold_the_same_rules() -> None:
 def test_a_full_answer_has_its_own_instructions_and_room() -> None:
     asked = build_prompt("Why?", Conversation(()), evidence("Because."), AWAY, style="full")
     assert asked.messages[0] == instructions("full")
-    tight = LLMSettings(context_tokens=2000, evidence_tokens=2000)
+    tight = LLMSettings(model="http://localhost:8000/v1", context_tokens=2000)
     assert evidence_budget("Why?", tight, "full") + 800 <= evidence_budget("Why?", tight, "short") + 100
     assert (AWAY.longest_answer("short"), AWAY.longest_answer("full")) == (400, 1200)
     assert LLMSettings(answer_tokens=77).longest_answer("full") == 77

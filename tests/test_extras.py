@@ -53,7 +53,6 @@ JUDGED = ("--queries", "q.jsonl", "--qrels", "qrels.tsv")
         (("adapt", "guide.md"), "torch", "train,eval", ExitCode.BAD_INPUT),
         (("adapt", "guide.md"), "ir_measures", "train,eval", ExitCode.BAD_INPUT),
         (("eval", "calibrate", *JUDGED), "ir_measures", "eval", ExitCode.BAD_INPUT),
-        (("eval", "calibrate", *JUDGED, "--plot", "curve.png"), "matplotlib", "eval", ExitCode.BAD_INPUT),
         (("eval", "retrieval", "--questions", "q.jsonl", "-c", "docs"), "ir_measures", "eval", ExitCode.BAD_INPUT),
         (("index", "guide.md", "-c", "other"), "sentence_transformers", "hub", ExitCode.MODEL),
     ],

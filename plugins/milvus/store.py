@@ -40,7 +40,7 @@ EXACT_ROWS = 60_000
 """Up to so many passages all are compared, which is no slower than a graph and finds the nearest under any filter."""
 
 EF_SEARCH = 300
-"""Candidates the graph search keeps beyond that, as for Chroma (`index.stores.chroma`)."""
+"""Candidates the graph search keeps beyond that, as for Chroma."""
 
 Part: TypeAlias = Literal["vectors", "terms"]
 

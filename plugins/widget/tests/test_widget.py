@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from plugins.widget.page import add_widget
+from plugins.widget.routes import add_widget
 from plugins.widget.settings import WidgetSettings
 from server.store import keys
 from testing.openai_server import FakeOpenAIServer

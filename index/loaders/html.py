@@ -2,8 +2,7 @@
 
 Scripts, navigation, footers, forms and what a reader cannot see are left out; headings, lists, tables
 and code stay. Links and emphasis become their words. `Document.text` is that Markdown, and its
-offsets point into it, not into the page. `from_html` serves formats that come as HTML. Trees, and how they
-become Markdown, are `index.loaders.html`'s.
+offsets point into it, not into the page. `from_html` serves formats that come as HTML.
 """
 
 from __future__ import annotations
@@ -11,8 +10,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,21 +22,14 @@ from index.loaders.reading import clean, decode, one_line, read_bytes, title_fro
 
 if TYPE_CHECKING:
     from bs4 import BeautifulSoup, Tag
-    from bs4.element import NavigableString, PageElement
 
 
-_MOST_DEEP = 100
-_MOST_INDENTED = 48
-# The parser looks through all open elements at each closing tag.
-_MOST_OPEN = 10_000
-_INDENTING = frozenset({"ul", "ol", "li", "dl", "dd", "dt", "blockquote", "table", "tr", "td", "th", "pre"})
 # What markdownify is asked to write; of other tags, whose names it would look up among its own methods, come the words.
 _WRITTEN = frozenset({
     "[document]", "a", "article", "blockquote", "br", "caption", "code", "dd", "div", "dl", "dt", "figcaption", "h1",
     "h2", "h3", "h4", "h5", "h6", "hr", "img", "kbd", "li", "ol", "p", "pre", "q", "samp", "section", "table", "td",
     "th", "tr", "ul",
 })  # fmt: skip
-_LONG_BLANKS = re.compile(r"[\t \r\n]{64,}")
 _LANGUAGE = re.compile(r"\b(?:language|lang|highlight|brush)-([\w+#.-]{1,20})")
 # Around the words of links while a page is written: punctuation that next to no page has.
 _MARKS = [chr(code) for code in range(0x10A50, 0x10A59)]
@@ -48,7 +39,7 @@ _LEADS = re.compile(r"(?:https?://|(?![a-z][a-z0-9+.-]*:|#|//))[^\s<>\"]{1,500}"
 _NAMELESS = frozenset({"default", "text", "none", "source", "plaintext"})
 
 
-def parse(html: str, name: str) -> BeautifulSoup:
+def _parsed(html: str, name: str) -> BeautifulSoup:
     """The tree of a page called `name`, without comments and the like. Raises LoadError where no parser takes it."""
     from bs4 import BeautifulSoup, XMLParsedAsHTMLWarning
     from bs4.element import PreformattedString
@@ -57,51 +48,21 @@ def parse(html: str, name: str) -> BeautifulSoup:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", XMLParsedAsHTMLWarning)  # XHTML is read as HTML, as browsers do
-            soup = BeautifulSoup(html, builder=_builder()())
+            soup = BeautifulSoup(html, "lxml")
     except ParserRejectedMarkup as error:
         raise LoadError(f"{name} is not HTML that can be parsed ({error}): save it anew or exclude it") from error
-    except _TooManyOpen as error:
-        raise LoadError(
-            f"{name} opens {_MOST_OPEN:,} elements within one another, more than any page needs: save it anew as a "
-            "browser shows it, or exclude it"
-        ) from error
     # Comments, declarations, processing instructions.
-    take_out(soup.find_all(string=lambda string: isinstance(string, PreformattedString)))
+    for string in soup.find_all(string=lambda string: isinstance(string, PreformattedString)):
+        string.extract()
     return soup
 
 
-def outermost(tree: Tag, wanted: Callable[[Tag], bool]) -> list[Tag]:
-    """The tags below `tree` that are wanted, none of them within another."""
-    from bs4 import Tag
-
-    elements: list[Tag] = []
-    waiting = [tree]
-    while waiting:
-        children = [child for child in waiting.pop().contents if isinstance(child, Tag)]
-        for child in reversed(children):
-            (elements if wanted(child) else waiting).append(child)
-    return elements
+def _take_out(tree: Tag, unwanted: Callable[[Tag], bool]) -> None:
+    for tag in tree.find_all(unwanted):
+        tag.extract()
 
 
-def take_out(elements: Iterable[PageElement]) -> None:
-    """Take elements, none of them within another, out of their tree.
-
-    One by one, each would be searched for among all its siblings.
-    """
-    by_parent: dict[int, tuple[Tag, list[PageElement]]] = {}
-    for element in elements:
-        if element.parent is not None:
-            by_parent.setdefault(id(element.parent), (element.parent, []))[1].append(element)
-    for parent, children in by_parent.values():
-        gone = set(map(id, children))
-        remaining = [child for child in parent.contents if id(child) not in gone]
-        for child in children:
-            parent.contents = [child]
-            child.extract()
-        parent.contents = remaining
-
-
-class Written(NamedTuple):
+class _Written(NamedTuple):
     """Markdown, with the span and address of each link of the page."""
 
     text: str
@@ -113,25 +74,32 @@ class Written(NamedTuple):
         return {LINKS: json.dumps(self.links, ensure_ascii=False)} if self.links else {}
 
 
-def markdown(tree: Tag) -> Written:
-    """The tree as Markdown: words instead of links, pictures and emphasis. Changes the tree."""
-    for tag in tree.find_all(["td", "th", "span", "tt"]):
-        if tag.name == "tt" or (tag.name == "span" and "literal" in classes(tag)):
+def _markdown(tree: Tag, name: str) -> _Written:
+    """The tree as Markdown: words instead of links, pictures and emphasis. Changes the tree. Raises LoadError."""
+    for tag in tree.find_all(["td", "th", "span", "tt", "ol"]):
+        if tag.name == "tt" or (tag.name == "span" and "literal" in _classes(tag)):
             tag.name = "code"  # what old pages and docutils write for it
         elif "colspan" in tag.attrs:
-            del tag["colspan"]  # an empty column says nothing, and a thousand of them would be a bomb
+            del tag["colspan"]  # an empty column says nothing
+        elif tag.name == "ol" and not re.fullmatch("[0-9]{1,9}", str(tag.get("start", ""))):
+            del tag["start"]
     words = tree.get_text()
     free = "".join(mark for mark in _MARKS if mark not in words)[:3]
     converter = _converter()(free if len(free) == 3 else "")
-    text = clean(converter.convert_soup(tree))
+    try:
+        text = clean(converter.convert_soup(tree))
+    except RecursionError as error:
+        raise LoadError(
+            f"{name} nests its elements deeper than any page needs: save it anew as a browser shows it, or exclude it"
+        ) from error
     text = "\n".join(line.rstrip() for line in text.split("\n")).strip("\n")
     return _unmarked(text, free, converter.addresses)
 
 
-def _unmarked(text: str, marks: str, addresses: list[str]) -> Written:
+def _unmarked(text: str, marks: str, addresses: list[str]) -> _Written:
     """The text without the marks that stand around the words of links."""
     if not addresses:
-        return Written(text, [])
+        return _Written(text, [])
     pieces, links, open_links = list[str](), list[tuple[int, int, str]](), list[tuple[int, str]]()
     length = at = 0
     for mark in re.finditer(f"{marks[0]}([0-9]+){marks[1]}|{marks[2]}", text):
@@ -142,69 +110,25 @@ def _unmarked(text: str, marks: str, addresses: list[str]) -> Written:
         elif open_links:
             start, address = open_links.pop()
             links.append((start, length, address))
-    return Written("".join((*pieces, text[at:])), links)
+    return _Written("".join((*pieces, text[at:])), links)
 
 
-def classes(tag: Tag) -> list[str]:
+def _classes(tag: Tag) -> list[str]:
     """The classes that a tag has."""
     return [str(name) for name in tag.get_attribute_list("class")]
 
 
-class _TooManyOpen(Exception):
-    pass
-
-
-@cache
-def _builder() -> Any:
-    from bs4.builder._lxml import LXMLTreeBuilder
-
-    class ShallowBuilder(LXMLTreeBuilder):
-        """Builds no tree deeper than conversion can go."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self._open: list[str] = []  # as they stand in the tree
-            self._indented = 0
-
-        def start(self, tag: Any, attrib: Any, nsmap: Any = {}) -> None:  # noqa: B006 - as it is inherited
-            depth = len(self._open)
-            if depth >= _MOST_OPEN:
-                raise _TooManyOpen
-            if depth >= _MOST_DEEP:
-                self._open.append("")
-                self.data("\n")
-                return
-            if tag in _INDENTING:
-                if self._indented == _MOST_INDENTED:
-                    tag = "div"
-                else:
-                    self._indented += 1
-            self._open.append(tag)
-            super().start(tag, attrib, nsmap)
-
-        def end(self, tag: Any) -> None:
-            name = self._open.pop() if self._open else tag
-            self._indented -= name in _INDENTING
-            if name:
-                super().end(name)
-
-    return ShallowBuilder
-
-
 @cache
 def _converter() -> Any:
-    from bs4.element import NavigableString
     from markdownify import MarkdownConverter
 
     class WordsConverter(MarkdownConverter):
-        """Words instead of links, pictures and emphasis; fences that their code cannot close.
-
-        Lists and rows are written here: markdownify looks back along all that came before in the list or table.
-        """
+        """Words instead of links, pictures and emphasis; fences that their code cannot close."""
 
         def __init__(self, marks: str) -> None:
             super().__init__(
                 heading_style="ATX",
+                bullets="-",
                 strip=["b", "strong", "i", "em", "del", "s", "u", "sub", "sup", "mark"],
                 escape_asterisks=False,
                 escape_underscores=False,
@@ -212,21 +136,10 @@ def _converter() -> Any:
             )
             self._marks = marks
             self.addresses: list[str] = []
-            self._items: Counter[int] = Counter()
-            self._heads: dict[int, bool] = {}
 
         def get_conv_fn(self, tag_name: str) -> Any:
             inherited: Any = super()
             return inherited.get_conv_fn(tag_name) if tag_name in _WRITTEN else None
-
-        def process_text(self, el: NavigableString, parent_tags: set[str] | None = None) -> str:
-            if "pre" not in (parent_tags or ()) and _LONG_BLANKS.search(el):
-                shorter = NavigableString(_LONG_BLANKS.sub(_blank, el))
-                shorter.parent, shorter.previous_sibling = el.parent, el.previous_sibling
-                shorter.next_sibling = el.next_sibling
-                el = shorter
-            inherited: Any = super()
-            return str(inherited.process_text(el, parent_tags=parent_tags))
 
         def convert_a(self, el: Tag, text: str, parent_tags: set[str]) -> str:
             address, label = str(el.get("href") or "").strip(), text.strip()
@@ -240,61 +153,20 @@ def _converter() -> Any:
         def convert_img(self, el: Tag, text: str, parent_tags: set[str]) -> str:
             return one_line(str(el.get("alt") or ""))
 
-        def convert_li(self, el: Tag, text: str, parent_tags: set[str]) -> str:
-            bullet = "- "
-            if el.parent is not None and el.parent.name == "ol":
-                first = str(el.parent.get("start", ""))
-                number = int(first) if re.fullmatch("[0-9]{1,9}", first) else 1
-                bullet = f"{number + self._items[id(el.parent)]}. "
-                self._items[id(el.parent)] += 1
-            text = text.strip()
-            if not text:
-                return "\n"
-            blank = " " * len(bullet)
-            first_line, *lines = text.split("\n")
-            return "\n".join([bullet + first_line, *(blank + line if line else "" for line in lines)]) + "\n"
-
-        def convert_tr(self, el: Tag, text: str, parent_tags: set[str]) -> str:
-            parent = el.parent
-            row = f"|{text}\n"
-            if parent is None or el.find_previous_sibling() is not None:
-                return row
-            cells = el.find_all(["td", "th"])
-            rule = "| " + " | ".join(["---"] * len(cells)) + " |\n"
-            if all(cell.name == "th" for cell in cells) or (
-                parent.name == "thead" and len(parent.find_all("tr", limit=2)) == 1
-            ):
-                return row + rule
-            if parent.name == "tbody" and parent.find_previous_sibling() is not None and self._has_head(parent):
-                return row
-            return "| " + " | ".join([""] * len(cells)) + " |\n" + rule + row
-
         def convert_pre(self, el: Tag, text: str, parent_tags: set[str]) -> str:
             longest = max((len(run) for run in re.findall("`{3,}", text)), default=2)
             fence = "`" * (longest + 1)
             code = text.strip("\n")
             return f"\n\n{fence}{_language(el)}\n{code}\n{fence}\n\n" if code.strip() else ""
 
-        def _has_head(self, body: Tag) -> bool:
-            table = body.parent
-            if table is None:
-                return False
-            if id(table) not in self._heads:
-                self._heads[id(table)] = table.find("thead") is not None
-            return self._heads[id(table)]
-
     return WordsConverter
-
-
-def _blank(run: re.Match[str]) -> str:
-    return "\n" if "\n" in run[0] or "\r" in run[0] else " "
 
 
 def _language(pre: Tag) -> str:
     """The programming language a code block names in its own, its code's or its wrappers' classes."""
     wrappers = [tag for tag in (pre.parent, pre.parent and pre.parent.parent) if tag and tag.name == "div"]
     for tag in (pre, *pre.find_all("code", limit=1), *wrappers):
-        names = classes(tag)
+        names = _classes(tag)
         if "literal-block" in names:  # docutils writes the language bare: class="code python literal-block"
             names = [f"language-{name}" for name in names if name not in ("code", "literal-block")]
         for name in names:
@@ -330,7 +202,6 @@ _MAIN: tuple[dict[str, Any], ...] = (
 )
 # The main part must hold at least this share of the page's words, or it was not the main part.
 _SHARE = 0.2
-_MOST_SPARED = 20
 
 
 def load(path: Path, document_id: str, max_bytes: int) -> list[Document]:
@@ -339,25 +210,25 @@ def load(path: Path, document_id: str, max_bytes: int) -> list[Document]:
 
     data = read_bytes(path, max_bytes)
     declared = EncodingDetector.find_declared_encoding(data, is_html=True, search_entire_document=False)
-    soup = parse(clean(decode(data, path.name, declared)), path.name)
+    soup = _parsed(clean(decode(data, path.name, declared)), path.name)
     page_title = one_line(soup.title.get_text()) if soup.title else ""
     canonical = soup.find("link", rel="canonical")
     address = web_address(canonical.get("href")) if canonical else ""
     nothing = "shows no text: it is empty or filled by scripts; save the page as a browser shows it"
     metadata = {"source": address or document_id, "format": "html"}
-    return _document(markdown(_main_part(soup)), document_id, path, metadata, nothing, page_title)
+    return _document(_markdown(_main_part(soup), path.name), document_id, path, metadata, nothing, page_title)
 
 
 def from_html(html: str, document_id: str, path: Path, kind: str, nothing: str) -> list[Document]:
     """The document of a file of another format, given as a whole HTML document; its head, its table of contents and
     what cannot be seen are left out. Raises LoadError, in the words `nothing` where there is no text."""
-    soup = parse(html, path.name)
-    take_out(outermost(soup, lambda tag: tag.name == "nav" or _is_unseen(tag)))
-    return _document(markdown(soup), document_id, path, {"source": document_id, "format": kind}, nothing)
+    soup = _parsed(html, path.name)
+    _take_out(soup, lambda tag: tag.name == "nav" or _is_unseen(tag))
+    return _document(_markdown(soup, path.name), document_id, path, {"source": document_id, "format": kind}, nothing)
 
 
 def _document(
-    page: Written, document_id: str, path: Path, metadata: dict[str, str], nothing: str, title: str = ""
+    page: _Written, document_id: str, path: Path, metadata: dict[str, str], nothing: str, title: str = ""
 ) -> list[Document]:
     structure = outline(page.text)
     if not structure.sections:
@@ -367,7 +238,7 @@ def _document(
 
 
 def _main_part(soup: BeautifulSoup) -> Tag:
-    take_out(outermost(soup, _is_unseen))
+    _take_out(soup, _is_unseen)
     _drop_around(soup)
     words = len(soup.get_text())
     for sign in _MAIN:
@@ -385,7 +256,7 @@ def _is_unseen(tag: Tag) -> bool:
     return bool(attributes) and (
         "hidden" in attributes
         or attributes.get("aria-hidden") == "true"
-        or not _UNSEEN_CLASSES.isdisjoint(classes(tag))
+        or not _UNSEEN_CLASSES.isdisjoint(_classes(tag))
         or _INVISIBLE.search(str(attributes.get("style", ""))) is not None
     )
 
@@ -393,18 +264,9 @@ def _is_unseen(tag: Tag) -> bool:
 def _drop_around(tree: Tag, outside: bool = False) -> None:
     """Take away what stands around the text, unless that is most of it; `outside`: page heads and asides too."""
     words = len(tree.get_text())
-    spared = 0
-
-    def is_dropped(tag: Tag) -> bool:
-        nonlocal spared
-        # A page all of navigation in navigation: measuring it would never end.
-        if spared == _MOST_SPARED or tag.name in ("html", "body", "main") or not _is_around(tag, outside):
-            return False
-        most = 2 * len(tag.get_text()) > words
-        spared += most
-        return not most
-
-    take_out(outermost(tree, is_dropped))
+    for tag in tree.find_all(lambda tag: _is_around(tag, outside)):
+        if tag.name not in ("html", "body", "main") and 2 * len(tag.get_text()) <= words:
+            tag.extract()
 
 
 def _is_around(tag: Tag, outside: bool) -> bool:
@@ -414,5 +276,5 @@ def _is_around(tag: Tag, outside: bool) -> bool:
     return bool(attributes) and (
         attributes.get("role") in _AROUND_ROLES
         or attributes.get("id") in _AROUND_NAMES
-        or not _AROUND_NAMES.isdisjoint(classes(tag))
+        or not _AROUND_NAMES.isdisjoint(_classes(tag))
     )

@@ -14,11 +14,10 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import pairwise
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -29,10 +28,6 @@ from index.loaders.reading import one_line, read_text, title_from_name
 from text.blocks import block_parser, blocks, line_starts
 from text.sanitize import is_showable
 from text.sentences import trim
-
-if TYPE_CHECKING:
-    import yaml
-
 
 _MAX_BLOCK = 64 * 1024
 _MAX_KEYS = 32
@@ -105,29 +100,11 @@ def _scalar(value: object) -> MetadataValue | None:
     return None
 
 
-@cache
-def _plain_loader() -> type[yaml.SafeLoader]:
-    """A safe loader without aliases and merge keys: with them, 800 bytes can stand for more than fits in memory."""
-    import yaml
-
-    class PlainLoader(yaml.SafeLoader):
-        def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-            if self.check_event(yaml.AliasEvent):
-                raise yaml.YAMLError("front matter may not use aliases")
-            return super().compose_node(parent, index)
-
-        def flatten_mapping(self, node: yaml.MappingNode) -> None:
-            """Leave merge keys out instead of copying what they name."""
-            node.value = [pair for pair in node.value if pair[0].tag != "tag:yaml.org,2002:merge"]
-
-    return PlainLoader
-
-
 def _parse(block: str, end: int) -> FrontMatter:
     import yaml
 
     try:
-        values = yaml.load(block, _plain_loader())
+        values = yaml.safe_load(block)
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError):
         return FrontMatter(end)
     if not isinstance(values, dict):

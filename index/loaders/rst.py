@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
 # docutils' own bound: it guards its regular expressions and the growth of substitutions.
 _MAX_LINE = 10_000
-# Of each opening, docutils looks through all the rest of a paragraph for its end.
-_MAX_PIECE = 2_000
-_MAX_EXPANDED = 50_000_000
 _DROPPED = (
     "contents toctree index currentmodule module py:module py:currentmodule highlight default-domain automodule "
     "autoclass autofunction automethod autodata autoexception autosummary literalinclude tabularcolumns program "
@@ -150,74 +147,21 @@ def _plain(tree: nodes.Element) -> None:
 
 
 def _reader() -> Any:
-    """docutils' reader without what resolves links, and bounded where docutils takes the square of the time."""
+    """docutils' reader without what resolves links, and without complaints about markup in a line."""
     from docutils import nodes
-    from docutils.parsers.rst import Parser
+    from docutils.parsers.rst import Parser, states
     from docutils.readers import standalone
-    from docutils.transforms import Transform, frontmatter, references
-
-    class BoundedSubstitutions(Transform):
-        """Adds up what every substitution will come to before docutils replaces any."""
-
-        default_priority = 219  # docutils' own substitutions: 220
-
-        def apply(self, **kwargs: Any) -> None:
-            definitions = self.document.substitution_defs
-            sizes: dict[str, int] = {}
-
-            def size(node: nodes.Element) -> int:
-                return len(node.astext()) + sum(named(ref) for ref in node.findall(nodes.substitution_reference))
-
-            def named(reference: nodes.Element) -> int:
-                name = str(reference.get("refname", "")).lower()
-                if name not in sizes:
-                    sizes[name] = 0  # a circle adds nothing more: docutils itself refuses it
-                    definition = self.document.substitution_names.get(name)
-                    sizes[name] = size(definitions[definition]) if definition in definitions else 0
-                return sizes[name]
-
-            if size(self.document) > _MAX_EXPANDED:
-                raise ValueError(f"its substitutions come to more than {_MAX_EXPANDED:,} characters")
+    from docutils.transforms import frontmatter, references
 
     class RstReader(standalone.Reader):  # type: ignore[type-arg]
-        def get_transforms(self) -> list[type[Transform]]:
-            return [
-                BoundedSubstitutions,
-                references.Substitutions,
-                frontmatter.DocTitle,
-                frontmatter.DocInfo,
-                references.Footnotes,
-            ]
+        def get_transforms(self) -> list[Any]:
+            return [references.Substitutions, frontmatter.DocTitle, frontmatter.DocInfo, references.Footnotes]
 
-    return RstReader(parser=Parser(inliner=_inliner()))
-
-
-def _inliner() -> Any:
-    """docutils' inliner; it looks for the end of markup in the same piece of a paragraph, and marks no complaints."""
-    from docutils import nodes
-    from docutils.parsers.rst import states
-
-    inliner: Any = states.Inliner()  # a subclass would have to repeat its patterns
-    parse_piece = inliner.parse
-
-    def parse(text: str, lineno: int, memo: Any, parent: Any) -> tuple[list[nodes.Node], list[nodes.Node]]:
-        parsed = [parse_piece(piece, lineno, memo, parent)[0] for piece in _pieces(text)]
-        return parsed[0] if len(parsed) == 1 else [nodes.inline("", "", *piece) for piece in parsed], []
-
-    inliner.parse = parse
+    inliner: Any = states.Inliner()
+    parse = inliner.parse
+    inliner.parse = lambda *arguments: (parse(*arguments)[0], [])
     inliner.problematic = lambda text, rawsource, message: nodes.Text(text)
-    return inliner
-
-
-def _pieces(text: str) -> Iterator[str]:
-    """A paragraph in pieces of at most `_MAX_PIECE` characters that end with a line or a word, where there are such."""
-    at = 0
-    while len(text) - at > _MAX_PIECE:
-        most = at + _MAX_PIECE
-        end = max(text.rfind("\n", at, most), text.rfind(" ", at, most)) + 1 or most
-        yield text[at:end]
-        at = end
-    yield text[at:]
+    return RstReader(parser=Parser(inliner=inliner))
 
 
 @cache

@@ -152,14 +152,6 @@ def test_faulty_markup_loses_no_words(tmp_path: Path) -> None:
     assert "System Message" not in document.text
 
 
-@pytest.mark.timeout(30)
-def test_substitutions_that_multiply_are_stopped(tmp_path: Path) -> None:
-    lines = ["Words |s0|.", "", f".. |s30| replace:: {'ha ' * 50}"]
-    lines += [f".. |s{number}| replace:: |s{number + 1}| |s{number + 1}| |s{number + 1}|" for number in range(30)]
-    with pytest.raises(LoadError, match=r"its substitutions come to more than"):
-        loaded(tmp_path, "\n".join(lines))
-
-
 @pytest.mark.parametrize(
     ("source", "message"),
     [("x" * 20_000, "a line of 20000 characters"), (".. toctree::\n\n   a\n", "no text besides directives")],

@@ -1,4 +1,4 @@
-"""How many pages a second are read: pdfium's text alone, the loader with and without layout, and a public peer.
+"""How many pages a second are read: pdfium's text alone, the loader, and a public peer.
 
     python -m benchmarks.bench_pdf FOLDER [--every 4]
 
@@ -45,8 +45,7 @@ def main() -> None:
     paths = sorted(options.folder.rglob("*.pdf"))[:: options.every]
     ways: dict[str, Callable[[Path], object]] = {
         "pdfium's text alone": pdfium,
-        "layout off": lambda path: load(path, path.name, 1 << 30, "off"),
-        "layout auto": lambda path: load(path, path.name, 1 << 30, "auto"),
+        "loader": lambda path: load(path, path.name, 1 << 30),
     }
     if (other := peer()) is not None:
         ways["pdfminer.six"] = other

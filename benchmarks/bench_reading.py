@@ -22,9 +22,8 @@ import psutil
 
 from index.change_detection import FileReader, Quarantine
 from index.loaders import load
-from index.loaders.folder import SourceFile
-from index.loaders.parser_worker import Limits
-from index.loaders.sandbox import ParserPool
+from index.loaders.files import SourceFile
+from index.loaders.sandbox import Limits, ParserPool
 
 
 def write(folder: Path, count: int) -> list[SourceFile]:

@@ -108,7 +108,7 @@ def index_files(
     """
     from index.errors import IndexingCancelled
     from index.indexer import index_paths
-    from index.loaders.parser_worker import Limits
+    from index.loaders.sandbox import Limits
 
     wanted = settings.index
     with stoppable() as stopped, progress(state) as report:
@@ -124,7 +124,7 @@ def index_files(
                 max_file_mb=wanted.max_file_mb,
                 prune=prune,
                 retry=files if retry else (),
-                limits=Limits(wanted.parse_seconds, wanted.parse_memory_mb, **wanted.pdf.model_dump()),
+                limits=Limits(ocr_languages=wanted.ocr_languages),
                 store=wanted.vectors,
                 language=wanted.language,
                 progress=report,

@@ -194,8 +194,8 @@ class FileReader:
             return ""
         # How a PDF is read is of its own: another way of it concerns no other file.
         limits = self._pool.limits
-        read = f" {LAYOUT} {limits.layout}" if path.suffix.lower() == ".pdf" else ""
-        if read and limits.ocr_seconds and which("tesseract"):
+        read = f" {LAYOUT}" if path.suffix.lower() == ".pdf" else ""
+        if read and which("tesseract"):
             read += f" {limits.ocr_languages}"
         return f"{digest} {self._salt}{read}"
 

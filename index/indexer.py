@@ -18,8 +18,7 @@ from index.encoders import Encoder
 from index.errors import CollectionNotFound, DocumentNotFound, LoadError
 from index.loaders import SourceFile, walk
 from index.loaders.addresses import addressed
-from index.loaders.parser_worker import Limits
-from index.loaders.sandbox import shared_pool
+from index.loaders.sandbox import Limits, shared_pool
 from index.passages import split
 from index.records import FileRecord
 from index.stores import EXACT, StoreSpec

@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import quote as percent
 
 from index.documents import Document
-from index.loaders.folder import SourceFile
+from index.loaders.files import SourceFile
 from index.loaders.markdown import web_address
 from index.loaders.reading import one_line
 from text.files import write_json

@@ -62,7 +62,7 @@ def _take_out(tree: Tag, unwanted: Callable[[Tag], bool]) -> None:
         tag.extract()
 
 
-class _Written(NamedTuple):
+class MarkdownPage(NamedTuple):
     """Markdown, with the span and address of each link of the page."""
 
     text: str
@@ -74,7 +74,7 @@ class _Written(NamedTuple):
         return {LINKS: json.dumps(self.links, ensure_ascii=False)} if self.links else {}
 
 
-def _markdown(tree: Tag, name: str) -> _Written:
+def _markdown(tree: Tag, name: str) -> MarkdownPage:
     """The tree as Markdown: words instead of links, pictures and emphasis. Changes the tree. Raises LoadError."""
     for tag in tree.find_all(["td", "th", "span", "tt", "ol"]):
         if tag.name == "tt" or (tag.name == "span" and "literal" in _classes(tag)):
@@ -96,10 +96,10 @@ def _markdown(tree: Tag, name: str) -> _Written:
     return _unmarked(text, free, converter.addresses)
 
 
-def _unmarked(text: str, marks: str, addresses: list[str]) -> _Written:
+def _unmarked(text: str, marks: str, addresses: list[str]) -> MarkdownPage:
     """The text without the marks that stand around the words of links."""
     if not addresses:
-        return _Written(text, [])
+        return MarkdownPage(text, [])
     pieces, links, open_links = list[str](), list[tuple[int, int, str]](), list[tuple[int, str]]()
     length = at = 0
     for mark in re.finditer(f"{marks[0]}([0-9]+){marks[1]}|{marks[2]}", text):
@@ -110,7 +110,7 @@ def _unmarked(text: str, marks: str, addresses: list[str]) -> _Written:
         elif open_links:
             start, address = open_links.pop()
             links.append((start, length, address))
-    return _Written("".join((*pieces, text[at:])), links)
+    return MarkdownPage("".join((*pieces, text[at:])), links)
 
 
 def _classes(tag: Tag) -> list[str]:
@@ -228,7 +228,7 @@ def from_html(html: str, document_id: str, path: Path, kind: str, nothing: str) 
 
 
 def _document(
-    page: _Written, document_id: str, path: Path, metadata: dict[str, str], nothing: str, title: str = ""
+    page: MarkdownPage, document_id: str, path: Path, metadata: dict[str, str], nothing: str, title: str = ""
 ) -> list[Document]:
     structure = outline(page.text)
     if not structure.sections:

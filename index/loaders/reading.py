@@ -1,4 +1,4 @@
-"""Reading a file that may be anything: size limits, character sets, and what is not text at all.
+"""Reading a file that may be anything: size limits, character sets, what is not text at all; and plain text.
 
 Every loader reads through here, so that a file's bytes are checked once and in one way. The meaning of the text is left
 to the format's own module.
@@ -14,10 +14,12 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, Literal, TypeAlias
+from typing import BinaryIO
 
+from index.documents import Document, Section
 from index.errors import LoadError
 from text.sanitize import masked
+from text.sentences import trim
 
 MEBIBYTE = 1024 * 1024
 _MAX_TITLE = 300
@@ -33,9 +35,6 @@ _BOMS = (
 _SAMPLE = 64 * 1024
 # And what stands for bytes that are no characters.
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f-\x84\x86-\x9f\ufffd]")
-
-Layout: TypeAlias = Literal["auto", "off"]
-"""How pages of a PDF are read."""
 
 
 @contextmanager
@@ -133,3 +132,25 @@ def _reason(path: Path, error: OSError) -> str:
     if error.errno == errno.ELOOP:
         return f"{path.name} is a symbolic link that leads back to itself: mend or remove it"
     return f"{path.name} could not be read: {os.strerror(error.errno) if error.errno else error}; check the disk"
+
+
+def load(path: Path, document_id: str, max_bytes: int) -> list[Document]:
+    """A plain text as one document, with a section for each page where form feeds part them.
+
+    Raises LoadError where the file cannot be read, is binary or blank.
+    """
+    pages = [clean(page) for page in decode(read_bytes(path, max_bytes), path.name).split("\f")]
+    sections = tuple(_sections(pages))
+    if not sections:
+        raise LoadError(f"{path.name} holds nothing but white space: fill it or exclude it")
+    metadata = {"source": document_id, "format": "text"}
+    return [Document(document_id, title_from_name(path.name), "\n".join(pages), sections, metadata)]
+
+
+def _sections(pages: list[str]) -> Iterator[Section]:
+    start = 0
+    for number, page in enumerate(pages, 1):
+        begin, end = trim(page, 0, len(page))
+        if begin < end:
+            yield Section((), start + begin, start + end, number if len(pages) > 1 else None)
+        start += len(page) + 1

@@ -1,18 +1,16 @@
 """Files are parsed in processes of their own, which may be killed at any moment.
 
-Documents are hostile: some of them make a parser take minutes, or all of the memory. So a worker reads one file at a
-time under limits of time and memory, without network and without writing, and answers in JSON, of which nothing is
-executed. The loaders interpret a file; `index.change_detection` handles a killed parser.
+Documents are hostile: some of them make a parser take minutes, or all of the memory. So a worker (this module as a
+program) reads one file at a time under limits of time and memory, without network and without writing, and answers in
+JSON, of which nothing is executed. The loaders interpret a file; `index.indexer` handles a killed parser.
 
-    parent                                   worker (`index.loaders.parser_worker`)
+    parent                                   worker
                                            ← {}  (ready)
       {"files": [[path, document_id], …],
-       "max_file_mb"}                      →
+       "max_file_mb", "draw": null}        →
                                            ← for each file {"documents", "warnings"} or {"error"}
        "draw": [page, pixels]}             → (a page of one file as a picture)
                                            ← {"png", "width", "height"}, {"missing"} or {"error"}
-       "regions": true}                    → (the regions of one file as well)
-                                           ← {"documents", "warnings", "regions"} or {"error"}
                                            ← an empty line before each page of a PDF that is recognised (OCR)
 
 A worker that was killed was at the first file that has no answer.
@@ -31,23 +29,43 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
+from shutil import which
 from typing import Any, NamedTuple
 
-from index.documents import Document, section_of
+from index.documents import Document, Section, section_of, section_values
 from index.errors import IndexingCancelled, LoadError
-from index.loaders.parser_worker import Limits
+from index.loaders.files import MAX_FILE_MB, SourceFile, load, walk
+from index.loaders.reading import MEBIBYTE, clean
 
+_PROGRAM = "from index.loaders.sandbox import serve; serve()"
 _POLL_SECONDS = 0.05
 _START_SECONDS = 60.0
 # Being woken for each of many small answers costs more than reading them.
 _GATHER_SECONDS = 0.004
-_MEBIBYTE = 1 << 20
 _NEEDED = frozenset(
     {"PATH", "LANG", "LANGUAGE", "TESSDATA_PREFIX", "TZ", "TMPDIR", "TEMP", "TMP", "LD_LIBRARY_PATH", "SYSTEMROOT"}
 )
+
+
+_DOCUMENT = attrgetter(*(field.name for field in fields(Document)))
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of parsing one file: seconds on the clock, MiB of memory of the whole worker.
+
+    `ocr_seconds` is what recognising the pages of a PDF may take beside that, each page at most `seconds`;
+    `ocr_languages` are those of Tesseract, such as `eng+deu`, empty for no recognition.
+    """
+
+    seconds: float = 60.0
+    memory_mb: int = 2048
+    ocr_seconds: float = 300.0
+    ocr_languages: str = "eng"
 
 
 class PagePicture(NamedTuple):
@@ -87,7 +105,7 @@ class ParserPool:
     Closing it, or leaving its `with`, ends them.
     """
 
-    def __init__(self, limits: Limits = Limits()) -> None:  # noqa: B008  (frozen)
+    def __init__(self, limits: Limits = Limits()) -> None:
         self.limits = limits
         self._idle: list[_Worker] = []
         self._lock = threading.Lock()
@@ -141,24 +159,6 @@ class ParserPool:
                     outcomes.append(error)
         return outcomes
 
-    def extract(self, path: Path, max_file_mb: float) -> dict[str, Any]:
-        """Parse a file and return its content as JSON: `text`, `regions` (of a PDF) and `status`, "ok" or what is wrong
-        with it."""
-        try:
-            with self._worker() as worker:
-                (line,) = worker.ask([(path, path.name)], max_file_mb, lambda: False, regions=True)
-            parsed = _parsed(line)
-        except ParserKilled as error:
-            parsed = error
-        if isinstance(parsed, LoadError):
-            return {"text": "", "regions": [], "status": str(parsed)}
-        text = "\n\n".join(document.text for document in parsed.documents)
-        return {
-            "text": text,
-            "regions": json.loads(line).get("regions", []),
-            "status": "; ".join(parsed.warnings) or "ok",
-        }
-
     def draw(self, path: Path, page: int, pixels: int, max_file_mb: float) -> PagePicture:
         """A page of a PDF, counted from 1, so many pixels wide. Raises PageMissing, LoadError or ParserKilled."""
         with self._worker() as worker:
@@ -210,7 +210,7 @@ class _Worker:
         self._path = _path()
         self.used = self._ready = False
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "index.loaders.parser_worker", json.dumps(asdict(limits))],
+            [sys.executable, "-P", "-c", _PROGRAM, json.dumps(asdict(limits))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -242,7 +242,6 @@ class _Worker:
         cancelled: Callable[[], bool],
         *,
         draw: tuple[int, int] | None = None,
-        regions: bool = False,
     ) -> Iterator[bytearray]:
         """The answer to each file. Raises ParserKilled or IndexingCancelled; the caller kills the worker then."""
         names = [path.name for path, _ in files]
@@ -253,7 +252,6 @@ class _Worker:
             "files": [(str(path), document_id) for path, document_id in files],
             "max_file_mb": max_file_mb,
             "draw": draw,
-            "regions": regions,
         }
         try:
             self._input.write(json.dumps(request).encode() + b"\n")
@@ -268,7 +266,7 @@ class _Worker:
 
     def _lines(self, names: Sequence[str], cancelled: Callable[[], bool], seconds: float) -> Iterator[bytearray]:
         """The worker's next lines, one for each name, each within so many seconds after the one before."""
-        most = self._limits.memory_mb * _MEBIBYTE
+        most = self._limits.memory_mb * MEBIBYTE
         now = time.monotonic()
         deadline, latest = now + seconds, now + seconds + self._limits.ocr_seconds
         line, came = bytearray(), 0
@@ -282,7 +280,7 @@ class _Worker:
                 continue
             if came + 1 < len(names):
                 time.sleep(_GATHER_SECONDS)
-            piece = os.read(self._output.fileno(), _MEBIBYTE)
+            piece = os.read(self._output.fileno(), MEBIBYTE)
             if not piece or len(line) + len(piece) > most:
                 raise ParserKilled(
                     f"{names[came]} was given up: reading it takes more than {self._limits.memory_mb} MiB of memory, "
@@ -319,3 +317,178 @@ def _parsed(line: bytearray) -> Parsed | LoadError:
         for name, title, text, sections, *more in reply["documents"]
     ]
     return Parsed(documents, [str(warning) for warning in reply["warnings"]])
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedFile:
+    """Outcome for one file: its documents, or an `error` that a person can act on.
+
+    `warnings` tell what was left out of a file that could be read otherwise.
+    """
+
+    source: SourceFile
+    documents: list[Document]
+    error: str | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def scan(
+    paths: Sequence[Path],
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    max_file_mb: float = MAX_FILE_MB,
+    limits: Limits | None = None,
+) -> Iterator[LoadedFile]:
+    """Walk `paths` (see `walk`) and load each file as it comes, in another process within `limits`.
+
+    Only one file's documents are held.
+
+    No two documents and no two verbatim passages share an id: what comes second is left out with a
+    warning that names the file that came first.
+    """
+    owners: dict[str, str] = {}
+    passages: dict[str, str] = {}
+    for source in walk(paths, include, exclude):
+        try:
+            parsed = shared_pool(limits or Limits()).parse(source.path, source.document_id, max_file_mb)
+        except LoadError as error:
+            yield LoadedFile(source, [], clean(str(error)))
+            continue
+        documents, warnings = parsed.documents, parsed.warnings
+        accepted = [
+            document for document in documents if _claim(document, source.document_id, owners, passages, warnings)
+        ]
+        if documents and not accepted:
+            yield LoadedFile(source, [], "; ".join(warnings))
+        else:
+            yield LoadedFile(source, accepted, None, tuple(warnings))
+
+
+def _claim(
+    document: Document, file: str, owners: dict[str, str], passages: dict[str, str], warnings: list[str]
+) -> bool:
+    """Whether nothing of `document` was loaded before; if so its ids belong to `file` from now on."""
+    if document.id in owners:
+        _tell(warnings, f"document {document.id!r} already came from {owners[document.id]}: left out; rename one")
+        return False
+    names = [section.passage_id for section in document.sections if section.passage_id]
+    owner = next((name for name in names if name in passages), None)
+    if owner is not None:
+        _tell(warnings, f"passage {owner!r} already came from {passages[owner]}: document {document.id!r} left out")
+        return False
+    owners[document.id] = file
+    passages.update(dict.fromkeys(names, file))
+    return True
+
+
+def _tell(warnings: list[str], message: str) -> None:
+    """Add a warning, but no more than a person would read."""
+    if len(warnings) < 6:
+        warnings.append(message)
+    elif len(warnings) == 6:
+        warnings.append("and more of the kind")
+
+
+def serve() -> None:
+    """Be a worker: answer requests on standard input until it ends."""
+    limits = Limits(**json.loads(sys.argv[1]))
+    # The commonest format is at hand before the first file's time begins.
+    import index.loaders.markdown  # noqa: F401
+
+    replies = os.fdopen(os.dup(1), "wb")
+    # What a parser prints is nobody's reply.
+    os.dup2(2, 1)
+    tesseract = which("tesseract") or ""
+    _confine(limits, tesseract)
+
+    def working() -> None:
+        """An empty line says that a page is about to be recognised, which takes a while."""
+        replies.write(b"\n")
+        replies.flush()
+
+    replies.write(b"{}\n")
+    replies.flush()
+    for line in sys.stdin.buffer:
+        request = json.loads(line)
+        for path, document_id in request["files"]:
+            _allow_seconds(limits.seconds)
+            # A MemoryError is not caught: this process is of no use after it.
+            try:
+                if request["draw"]:
+                    reply = _picture(Path(path), *request["draw"], request["max_file_mb"])
+                else:
+                    reply = _reply(Path(path), document_id, request["max_file_mb"], limits, tesseract, working)
+            except LoadError as error:
+                reply = {"error": str(error)}
+            replies.write(json.dumps(reply, default=_values).encode() + b"\n")
+            replies.flush()
+
+
+def _reply(
+    path: Path, document_id: str, max_file_mb: float, limits: Limits, tesseract: str, working: Callable[[], None]
+) -> dict[str, Any]:
+    warnings: list[str] = []
+    recogniser = None
+    if path.suffix.lower() == ".pdf":
+        from index.loaders.pdf.loading import Recogniser
+
+        # A page ends before the parent's patience does.
+        recogniser = Recogniser(tesseract, limits.ocr_languages, limits.ocr_seconds, 0.8 * limits.seconds, working)
+    return {"documents": load(path, document_id, max_file_mb, warnings.append, recogniser), "warnings": warnings}
+
+
+def _picture(path: Path, page: int, pixels: int, max_file_mb: float) -> dict[str, object]:
+    from index.loaders.pdf.loading import drawn
+
+    return drawn(path, page, pixels, int(max_file_mb * MEBIBYTE))
+
+
+def _values(value: Document | Section) -> tuple[Any, ...]:
+    """Return the field values in order; far faster than `asdict`."""
+    fields: tuple[Any, ...] = _DOCUMENT(value) if isinstance(value, Document) else section_values(value)
+    return fields
+
+
+def _confine(limits: Limits, program: str) -> None:
+    """Bound what this process can do. Limits that a system lacks are skipped: the parent's clock holds everywhere.
+
+    `program` is the one that it may start, under the same limits.
+    """
+    _leave_network(program)
+    try:
+        import resource
+    except ImportError:
+        return
+    for what, most in ((resource.RLIMIT_AS, limits.memory_mb * MEBIBYTE), (resource.RLIMIT_FSIZE, 0),
+                       (resource.RLIMIT_CORE, 0)):  # fmt: skip
+        with suppress(OSError, ValueError):
+            resource.setrlimit(what, (most, most))
+
+
+def _allow_seconds(seconds: float) -> None:
+    """Let this process end by itself where its parent was killed while it was at work."""
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+        resource.setrlimit(resource.RLIMIT_CPU, (int(used.ru_utime + used.ru_stime + 2 * seconds) + 2, hard))
+
+
+def _leave_network(program: str) -> None:
+    """Enter a network namespace without any device, where the kernel lets us; refuse Python's sockets everywhere."""
+    import ctypes
+
+    new_net, new_user = 0x40000000, 0x10000000
+    with suppress(OSError, AttributeError):
+        libc = ctypes.CDLL(None)
+        if libc.unshare(new_net) != 0:
+            libc.unshare(new_net | new_user)
+
+    def refuse(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "subprocess.Popen" and program and arguments[0] == program:
+            return
+        if event.startswith(("socket.", "subprocess.", "os.exec", "os.posix_spawn", "os.fork", "os.system")):
+            raise PermissionError(f"a parser may not use {event}")
+
+    sys.addaudithook(refuse)

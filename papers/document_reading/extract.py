@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from cli.shared.state import InputError, state_of
-
-_AT_ONCE = 2
 
 
 def extract(
@@ -25,8 +22,7 @@ def extract(
     where it stopped; a file that changed since is read again.
     """
     from cli.shared.console import progress
-    from index.loaders.parser_worker import Limits
-    from index.loaders.sandbox import ParserPool
+    from papers.document_reading.pages import extracted
     from text.files import text_writer
 
     state = state_of(context)
@@ -36,18 +32,12 @@ def extract(
     left = [path for path in dict.fromkeys(files) if str(path) not in known]
     if len(left) < len(files):
         state.err.print(f"{len(files) - len(left)} of {len(files)} files were read before.")
-    limits = Limits(wanted.parse_seconds, wanted.parse_memory_mb, **wanted.pdf.model_dump())
-
-    def read(path: Path) -> dict[str, Any]:
-        return pool.extract(path, wanted.max_file_mb)
-
     with (
-        ParserPool(limits) as pool,
-        ThreadPoolExecutor(_AT_ONCE) as threads,
         progress(state.err, "reading", len(left)) as advance,
         partial.open("a", encoding="utf-8") as kept,
     ):
-        for path, found in zip(left, threads.map(read, left), strict=True):
+        for path in left:
+            found = extracted(path, wanted.max_file_mb, ocr_languages=wanted.ocr_languages)
             known[str(path)] = {"path": str(path), **found}
             kept.write(_line(known[str(path)]))
             kept.flush()

@@ -449,7 +449,7 @@ class CollectionService(ServiceBase):
         self, progress: JobProgress, name: str, paths: Sequence[Path], *, prune: bool, only: Path | None = None
     ) -> list[FileResult]:
         from index.indexer import index_paths
-        from index.loaders.parser_worker import Limits
+        from index.loaders.sandbox import Limits
 
         index = self.core.settings.index
         report = index_paths(
@@ -463,7 +463,7 @@ class CollectionService(ServiceBase):
             max_file_mb=index.max_file_mb,
             prune=prune,
             retry=[only] if only else [],
-            limits=Limits(index.parse_seconds, index.parse_memory_mb, **index.pdf.model_dump()),
+            limits=Limits(ocr_languages=index.ocr_languages),
             store=index.vectors,
             language=index.language,
             progress=lambda step: progress.report(step.stage, step.done, step.total),

@@ -17,9 +17,8 @@ from pydantic import Field
 
 from index.documents import LABELLED, LINKS, REFERENCES, Document
 from index.errors import LoadError
-from index.loaders.parser_worker import Limits
 from index.loaders.reading import read_bytes
-from index.loaders.sandbox import PageMissing, PagePicture, shared_pool
+from index.loaders.sandbox import Limits, PageMissing, PagePicture, shared_pool
 from index.records import DocumentInfo
 from server.chat.error_mapping import Conflict, NotFound, Unavailable
 from server.settings import IndexSettings
@@ -322,7 +321,7 @@ def draw(path: Path, digest: str, page: int, width: int, index: IndexSettings) -
                 raise Conflict(
                     "The file has changed since it was indexed. Index the collection again.", code="file_changed"
                 )
-        limits = Limits(index.parse_seconds, index.parse_memory_mb, **index.pdf.model_dump())
+        limits = Limits(ocr_languages=index.ocr_languages)
         return shared_pool(limits).draw(path, page, width, index.max_file_mb)
     except OSError as error:
         raise NotFound("The document's file is not there any more.", code="page_not_found") from error

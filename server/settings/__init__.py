@@ -47,28 +47,6 @@ def default_home() -> Path:
 _HOST = re.compile(r"(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
 
 
-class PdfSettings(SettingsGroup):
-    """How PDFs are read."""
-
-    layout: Literal["auto", "off"] = Field(
-        "auto",
-        description="Whether columns, tables, captions and headings are told apart; `off` takes the text of each page "
-        "as it is drawn, without places to show. PDFs are read again after changing it.",
-    )
-    ocr_seconds: float = Field(
-        300.0,
-        ge=0,
-        description="What recognising the text of pages that are pictures may take for one file, in seconds, where "
-        "Tesseract is installed; pages that are left are named. `0` recognises nothing.",
-    )
-    ocr_languages: str = Field(
-        "eng",
-        pattern=r"^[A-Za-z_]+(\+[A-Za-z_]+)*$",
-        description="Languages in which text is recognised, as Tesseract names them, such as `eng+deu`; their data has "
-        "to be installed.",
-    )
-
-
 class IndexSettings(SettingsGroup):
     """How documents become passages, vectors and word lists."""
 
@@ -93,11 +71,12 @@ class IndexSettings(SettingsGroup):
     include: tuple[str, ...] = Field((), description="Only files matching one of these patterns (gitignore style).")
     exclude: tuple[str, ...] = Field((), description="Never files matching one of these patterns (gitignore style).")
     max_file_mb: int = Field(64, ge=1, description="A larger file is refused with a clear status, in MiB.")
-    parse_seconds: float = Field(60.0, gt=0, description="A file that takes longer to read is given up, in seconds.")
-    parse_memory_mb: int = Field(
-        2048, ge=256, description="A file that takes more memory to read is given up, in MiB (Linux)."
+    ocr_languages: str = Field(
+        "eng",
+        pattern=r"^([A-Za-z_]+(\+[A-Za-z_]+)*)?$",
+        description="Languages in which the text of pages of a PDF that are pictures is recognised, as Tesseract names "
+        "them, such as `eng+deu`; their data has to be installed. Empty: nothing is recognised.",
     )
-    pdf: PdfSettings = PdfSettings()
     store: str = Field(
         "exact",
         description="Where vectors are kept and searched: `exact` compares all of them, which up to about 60,000 "

@@ -19,12 +19,11 @@ from reportlab.platypus import Paragraph, SimpleDocTemplate, Spacer, Table
 from index.documents import REFERENCES, Document
 from index.errors import IndexingCancelled, LoadError
 from index.loaders import load
-from index.loaders.parser_worker import Limits
 from index.loaders.pdf.composing import reference_list
 from index.loaders.pdf.glyphs import PageWord, line_of
-from index.loaders.pdf.loading import read, recognised
+from index.loaders.pdf.loading import Recogniser, read, recognised
 from index.loaders.pdf.regions import Region
-from index.loaders.sandbox import ParserPool
+from index.loaders.sandbox import Limits, ParserPool
 from index.passages import split
 
 WIDTH, HEIGHT = A4
@@ -43,8 +42,8 @@ def saved(folder: Path, data: bytes) -> Path:
     return path
 
 
-def loaded(folder: Path, data: bytes, layout: str = "auto") -> Document:
-    (document,) = load(saved(folder, data), "made.pdf", layout=layout)  # type: ignore[arg-type]
+def loaded(folder: Path, data: bytes) -> Document:
+    (document,) = load(saved(folder, data), "made.pdf")
     return document
 
 
@@ -255,14 +254,6 @@ def test_words_broken_at_a_columns_end_are_mended(tmp_path: Path) -> None:
     assert "has a document to be well-known by its" in document.text
 
 
-def test_without_layout_pages_are_read_as_they_are_drawn(tmp_path: Path) -> None:
-    data, _ = two_columns(interleaved=True)
-    document = loaded(tmp_path, data, "off")
-    assert all(not section.placed for section in document.sections)
-    first = document.text.index("word0 ")
-    assert "\n" in document.text[first : first + 200]
-
-
 def test_a_manual_of_500_pages_is_read_within_bounds(tmp_path: Path) -> None:
     buffer = io.BytesIO()
     canvas = Canvas(buffer, pagesize=A4)
@@ -326,32 +317,31 @@ def scanned(pages: int) -> bytes:
 def test_a_scanned_page_is_recognised_in_its_columns(tmp_path: Path) -> None:
     path = saved(tmp_path, scanned(1))
     with ParserPool(Limits()) as pool:
-        found = pool.extract(path, 64)
         (document,) = pool.parse(path, "made.pdf", 64).documents
-    assert found["status"] == "ok"
     assert document.metadata["recognised_pages"] == 1
-    assert document.text == found["text"]
     text = " ".join(document.text.split())
     sides = [[f"The {side} wheel is turned by hand {n + 10}" for n in range(12)] for side in ("left", "right")]
     left, right = map(" ".join, sides)
     assert text.index("The Wheel of the Mill") < text.index(left) < text.index(right)
-    title = next(one for one in found["regions"] if one["text"] == "The Wheel of the Mill")
-    assert title["kind"] == "title"
-    assert title["box"] == pytest.approx([60, 57, 239, 74], abs=4)
+    regions = read(path, 1 << 20, Recogniser("tesseract")).regions
+    title = next(region for region in regions if region.text == "The Wheel of the Mill")
+    assert title.kind == "title"
+    assert title.box == pytest.approx([60, 57, 239, 74], abs=4)
 
 
 @pytest.mark.parametrize(
     ("limits", "said"),
     [
-        (Limits(ocr_seconds=0), r"recognising text is off \(index.pdf.ocr_seconds = 0\)"),
+        (Limits(ocr_languages=""), r"recognising text is off \(index.ocr_languages is empty\)"),
         (Limits(ocr_languages="none"), r"could not read them \(none\)|not installed"),
     ],
 )
 def test_what_is_not_recognised_is_said_with_its_reason(tmp_path: Path, limits: Limits, said: str) -> None:
     with ParserPool(limits) as pool:
-        found = pool.extract(saved(tmp_path, scanned(1)), 64)
-        assert found["text"] == "Words of the part that is text."
-        assert re.search(f"1 of 2 pages are pictures without text \\(2\\) and were not read; .*{said}", found["status"])
+        parsed = pool.parse(saved(tmp_path, scanned(1)), "made.pdf", 64)
+    assert parsed.documents[0].text == "Words of the part that is text."
+    (warning,) = parsed.warnings
+    assert re.search(f"1 of 2 pages are pictures without text \\(2\\) and were not read; .*{said}", warning)
     with pytest.raises(LoadError, match=r"holds pictures only; Tesseract, .* is not installed: install"):
         load(saved(tmp_path, pictures_only()), "made.pdf")
 

@@ -16,8 +16,7 @@ from index import change_detection
 from index.errors import IndexingCancelled, LoadError
 from index.indexer import index_paths
 from index.loaders import load, walk
-from index.loaders.parser_worker import Limits
-from index.loaders.sandbox import Parsed, ParserKilled, ParserPool
+from index.loaders.sandbox import Limits, Parsed, ParserKilled, ParserPool
 from testing.encoder import WordEncoder
 from tests.index.hostile_files import inline_markup
 

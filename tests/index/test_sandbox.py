@@ -14,8 +14,7 @@ import pytest
 from index.errors import IndexingCancelled, LoadError
 from index.indexer import IndexReport, index_paths
 from index.loaders import load
-from index.loaders.parser_worker import Limits
-from index.loaders.sandbox import ParserKilled, ParserPool
+from index.loaders.sandbox import Limits, ParserKilled, ParserPool
 from testing.encoder import WordEncoder
 from tests.index.hostile_files import HOSTILE, SMALL_MB, inline_markup, many_numbers
 
@@ -47,7 +46,7 @@ def workers() -> Callable[[], list[psutil.Process]]:
         return [
             child
             for child in psutil.Process().children()
-            if child.pid not in before and "index.loaders.parser_worker" in " ".join(child.cmdline())
+            if child.pid not in before and "index.loaders.sandbox" in " ".join(child.cmdline())
         ]
 
     return new
@@ -122,7 +121,7 @@ def test_asking_for_the_end_kills_the_parser_at_once(tmp_path: Path, workers: Wo
     ],
 )
 def test_a_parser_has_no_network_no_processes_and_writes_nothing(attempt: str, tmp_path: Path) -> None:
-    program = f"from index.loaders.parser_worker import _confine, Limits; _confine(Limits()); {attempt}; print('done')"
+    program = f"from index.loaders.sandbox import _confine, Limits; _confine(Limits()); {attempt}; print('done')"
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, env=_paths())
     assert "done" not in done.stdout
     assert not (tmp_path / "written").exists() or not (tmp_path / "written").read_text()
@@ -191,9 +190,9 @@ def test_every_hostile_file_ends_as_it_should_within_its_limits(
     tmp_path: Path, workers: Workers, page: Path, becomes: str
 ) -> None:
     wrong = []
-    # The sooner memory is full, the shorter the test.
-    memory_mb = SMALL_MB if becomes != "given up" else 200
-    with ParserPool(Limits(seconds=170.0, memory_mb=memory_mb)) as pool:
+    # The sooner time or memory is up, the shorter the test.
+    limits = Limits(170.0, SMALL_MB) if becomes != "given up" else Limits(10.0, 200)
+    with ParserPool(limits) as pool:
         for name, hostile in HOSTILE.items():
             if hostile.becomes != becomes:
                 continue

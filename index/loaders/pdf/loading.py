@@ -19,12 +19,12 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from index.documents import REFERENCES, Document, MetadataValue
+from index.documents import REFERENCES, Document, MetadataValue, Section
 from index.errors import LoadError
-from index.loaders.pdf.composing import Heading, compose, reference_list, whole_pages
+from index.loaders.pdf.composing import Heading, compose, join_lines, reference_list
 from index.loaders.pdf.glyphs import PageWord, PageWords, read_page
 from index.loaders.pdf.regions import Region, heading_key, regions_of
-from index.loaders.reading import Layout, clean, one_line, read_bytes, title_from_name
+from index.loaders.reading import clean, one_line, read_bytes, title_from_name
 
 if TYPE_CHECKING:
     from pypdfium2 import PdfDocument, PdfPage
@@ -65,20 +65,19 @@ class Recogniser:
     @property
     def lacking(self) -> str:
         """Why pages are left unread, and what to do."""
-        if not self.seconds:
-            return "recognising text is off (index.pdf.ocr_seconds = 0)"
+        if not self.languages:
+            return "recognising text is off (index.ocr_languages is empty)"
         if not self.program:
             return "Tesseract, which would recognise their text, is not installed: install it and index the file again"
         return (
-            f"Tesseract could not read them ({self.languages}) within {self.seconds:g} seconds: raise "
-            "index.pdf.ocr_seconds, see that the languages of index.pdf.ocr_languages are installed, or run text "
-            "recognition (OCR) over the file first"
+            f"Tesseract could not read them ({self.languages}) within {self.seconds:g} seconds: see that the languages "
+            "of index.ocr_languages are installed, or run text recognition (OCR) over the file first"
         )
 
     def read(self, page: PdfPage, words: PageWords, until: float) -> bool:
         """Put the words of a page that is a picture into `found`; whether it was read."""
         left = min(self.page_seconds, until - time.monotonic())
-        if not self.program or not self.seconds or left <= 0:
+        if not self.program or not self.languages or left <= 0:
             return False
         self.working()
         scale = min(_DPI / 72, (_MOST_PIXELS / max(1.0, words.width * words.height)) ** 0.5)
@@ -149,48 +148,49 @@ def load(
     path: Path,
     document_id: str,
     max_bytes: int,
-    layout: Layout = "auto",
     warn: Callable[[str], None] = lambda _: None,
-    recogniser: Recogniser = Recogniser(),
-    keep: Callable[[PdfContent], None] = lambda _: None,
+    recogniser: Recogniser | None = None,
 ) -> list[Document]:
-    """One document; with its layout a section below each heading, else one for each bookmark on each page.
+    """One document with a section below each heading.
 
-    Pages that are pictures are read by the `recogniser`. `keep` receives the content of the file if its layout is read.
-    Raises LoadError for a PDF that is broken, encrypted, or holds nothing that can be read.
+    Pages that are pictures are read by the `recogniser`. Where the layout cannot be read, pages come as they are drawn,
+    a section each. Raises LoadError for a PDF that is broken, encrypted, or holds nothing that can be read.
     """
+    recogniser = recogniser or Recogniser()
     with opened_pdf(path, max_bytes) as pdf:
-        pages = len(pdf)
+        metadata: dict[str, MetadataValue] = {"source": document_id, "format": "pdf", "pages": len(pdf)}
         title = one_line(clean(pdf.get_metadata_value("Title")))
-        own = title if _is_title(title) else ""
-        recognised, references = 0, ""
-        if layout == "auto":
-            try:
-                content = _content(pdf, path.name, recogniser)
-                composed = compose(content.regions, content.outline)
-            except (ArithmeticError, LookupError, ValueError) as error:
-                warn(f"{path.name}: its layout could not be read ({error!r}); its pages are read as they are drawn")
-                layout = "off"
-            else:
-                text, sections, heading = composed.text, composed.sections, composed.title
-                recognised, references = content.recognised, "\n".join(reference_list(content.regions))
-                if content.pictures and text.strip():
-                    warn(_unread(path.name, content.pictures, pages, recogniser))
-                keep(content)
-        if layout == "off":
-            text, sections = whole_pages(pdf, path.name, list(_outline(pdf)))
-            heading = ""
-    if not text.strip():
-        raise LoadError(
-            f"{path.name} has {pages} pages and no text in them: it is scanned or holds pictures only; "
-            + (recogniser.lacking if layout == "auto" and not recognised else "no text was recognised in them")
-        )
-    metadata: dict[str, MetadataValue] = {"source": document_id, "format": "pdf", "pages": pages}
-    if recognised:
-        metadata["recognised_pages"] = recognised
-    if references:
+        try:
+            content = _content(pdf, path.name, recogniser)
+            composed = compose(content.regions, content.outline)
+        except (ArithmeticError, LookupError, ValueError) as error:
+            warn(f"{path.name}: its layout could not be read ({error!r}); its pages are read as they are drawn")
+            text, sections = _as_drawn(pdf)
+            return [Document(document_id, title or title_from_name(path.name), text, sections, metadata)]
+        if not composed.text.strip():
+            raise LoadError(
+                f"{path.name} has {len(pdf)} pages and no text in them: it is scanned or holds pictures only; "
+                + ("no text was recognised in them" if content.recognised else recogniser.lacking)
+            )
+        if content.pictures:
+            warn(_unread(path.name, content.pictures, len(pdf), recogniser))
+    if content.recognised:
+        metadata["recognised_pages"] = content.recognised
+    if references := "\n".join(reference_list(content.regions)):
         metadata[REFERENCES] = references
-    return [Document(document_id, own or heading or title_from_name(path.name), text, sections, metadata)]
+    title = (title if _is_title(title) else "") or composed.title or title_from_name(path.name)
+    return [Document(document_id, title, composed.text, composed.sections, metadata)]
+
+
+def _as_drawn(pdf: PdfDocument) -> tuple[str, tuple[Section, ...]]:
+    """The text of all pages, a section each."""
+    text, sections = "", list[Section]()
+    for number, page in enumerate(pdf, 1):
+        page_text = clean(join_lines(page.get_textpage().get_text_range().replace("\r\n", "\n"))).strip()
+        if page_text:
+            sections.append(Section((), len(text), len(text) + len(page_text), number))
+            text += page_text + "\n\n"
+    return text, tuple(sections)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,10 +205,10 @@ class PdfContent:
     """How many pages are pictures whose text was recognised."""
 
 
-def read(path: Path, max_bytes: int) -> PdfContent:
+def read(path: Path, max_bytes: int, recogniser: Recogniser | None = None) -> PdfContent:
     """The regions of a file. Raises LoadError."""
     with opened_pdf(path, max_bytes) as pdf:
-        return _content(pdf, path.name, Recogniser())
+        return _content(pdf, path.name, recogniser or Recogniser())
 
 
 def drawn(path: Path, page: int, width: int, max_bytes: int) -> dict[str, object]:

@@ -415,7 +415,8 @@ def serve() -> None:
             # A MemoryError is not caught: this process is of no use after it.
             try:
                 if request["draw"]:
-                    reply = _picture(Path(path), *request["draw"], request["max_file_mb"])
+                    page, pixels = request["draw"]
+                    reply: dict[str, Any] = _picture(Path(path), page, pixels, request["max_file_mb"])
                 else:
                     reply = _reply(Path(path), document_id, request["max_file_mb"], limits, tesseract, working)
             except LoadError as error:

@@ -124,7 +124,7 @@ class Hostile:
     make: Callable[[], bytes]
     becomes: Literal["read", "refused", "given up"] = "read"
     seconds: float = 5.0
-    memory_mb: int = 200
+    memory_mb: int = 250
 
 
 def construct(ending: str, name: str, kibibytes: int) -> Callable[[], bytes]:
@@ -154,7 +154,7 @@ HOSTILE: Mapping[str, Hostile] = {
     "targets.rst": Hostile(partial(targets, 10_000), seconds=8.0),
     "substitutions.rst": Hostile(
         lambda: b"|s0|\n\n" + b"".join(b".. |s%d| replace:: |s%d| |s%d|\n" % (n, n + 1, n + 1) for n in range(40)),
-        "given up",
+        "refused",
     ),
     "lists.rst": Hostile(construct(".rst", "nested lists", 512), "refused", memory_mb=400),
     "line.rst": Hostile(lambda: b"*a `b |c " * 20_000, "refused"),

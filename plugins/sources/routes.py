@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query
-from pydantic import BaseModel
 
 from plugins.sources.service import PushedDocument, SourceService, SourceSummary
 from plugins.sources.source import Source
-from server.api.dependencies import Service
+from server.api.dependencies import Listing, Service
 from server.store.records import Job
 from text.names import NAME_CHARS, NAME_PATTERN
 
@@ -26,16 +25,10 @@ async def _sources(service: Service) -> SourceService:
 Sources = Annotated[SourceService, Depends(_sources)]
 
 
-class SourceList(BaseModel):
-    """Sources, by name, without their documents."""
-
-    data: list[SourceSummary]
-
-
 @router.get("/v1/sources", summary="List sources")
-async def list_sources(sources: Sources) -> SourceList:
+async def list_sources(sources: Sources) -> Listing[SourceSummary]:
     """Every source with its schedule, and how the last run ended."""
-    return SourceList(data=await sources.sources())
+    return Listing(data=await sources.sources())
 
 
 @router.post("/v1/sources", status_code=201, summary="Add a source")

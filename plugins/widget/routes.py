@@ -15,8 +15,7 @@ from starlette.responses import HTMLResponse, Response
 
 from plugins.widget.settings import WidgetSettings
 from server.api.dependencies import Service, StrictBody
-from server.api.routes.conversations import turn_events
-from server.api.routes.search import HistoryMessage
+from server.api.routes.conversations import HistoryMessage, turn_events
 from server.api.sse import EVENTS, TurnStream
 from server.chat import ChatService, Forbidden, Message, TurnRequest
 from text.translation import spoken, words

@@ -18,11 +18,10 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.api import error_responses
+from server.api.error_responses import MountedErrors
 from server.api.mcp_endpoint import PATH as MCP_PATH
 from server.api.mcp_endpoint import McpEndpoint
-from server.api.mounted import MountedErrors
-from server.api.routes import ROUTERS, health
-from server.api.routes.chat_completions import router as chat_completions
+from server.api.routes import OPERATIONS, ROUTERS
 from server.api.security import RequestLimit, door
 from server.chat import ChatService
 from server.metrics import Metrics
@@ -83,9 +82,9 @@ def _api(*, with_keys: bool, **more: Any) -> FastAPI:
         **more,
     )
     error_responses.install(app)
-    for router in (chat_completions, *ROUTERS, *parts("routers")):
+    for router in (*ROUTERS, *parts("routers")):
         app.include_router(router, responses=error_responses.ERRORS)
-    app.include_router(health.router)
+    app.include_router(OPERATIONS)
     _describe(app, with_keys=with_keys)
     return app
 

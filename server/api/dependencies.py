@@ -1,12 +1,11 @@
-"""FastAPI dependencies of the endpoints."""
+"""FastAPI dependencies and shapes that the endpoints share."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, cast
+from typing import Annotated, Generic, TypeVar, cast
 
-from fastapi import Depends, Path, Request
+from fastapi import Depends, Path, Query, Request
 from pydantic import BaseModel, ConfigDict
-from starlette.responses import Response
 
 from server.chat import ChatService
 from text.names import NAME_CHARS, NAME_PATTERN
@@ -23,6 +22,9 @@ Service = Annotated[ChatService, Depends(_service)]
 CollectionName = Annotated[
     str, Path(description="The collection's name.", examples=["docs"], pattern=NAME_PATTERN, max_length=NAME_CHARS)
 ]
+CollectionFilter = Annotated[
+    str, Query(description="Only what is about this collection.", pattern=rf"^$|{NAME_PATTERN}", max_length=NAME_CHARS)
+]
 ConversationId = Annotated[str, Path(description="The conversation's id.")]
 
 
@@ -32,10 +34,10 @@ class StrictBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-JSON_LINES: dict[str, Any] = {"application/x-ndjson": {"schema": {"type": "string"}}}
+T = TypeVar("T")
 
 
-def attachment(text: str, media_type: str, name: str) -> Response:
-    """A text as a file to be saved."""
-    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return Response(text, media_type=media_type, headers=headers)
+class Listing(BaseModel, Generic[T]):
+    """Rows in the order that the operation names."""
+
+    data: list[T]

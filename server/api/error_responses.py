@@ -1,16 +1,20 @@
-"""Every error of the API in OpenAI's shape, with a status that says what kind it is."""
+"""Every error in OpenAI's shape, with a status by its kind: those of the API, and of the page's routes."""
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.chat import ChatError, Conflict, Forbidden, InvalidRequest, NotFound, TooLarge, TooManyRequests, Unavailable
 
@@ -113,3 +117,71 @@ def install(app: FastAPI) -> None:
     async def unexpected(request: Request, error: Exception) -> JSONResponse:
         log.error("%s %s failed", request.method, request.url.path, exc_info=error)
         return error_response(500, "The server failed to do this; its log says why.", code="internal_error")
+
+
+API_PREFIXES = ("/v1/", "/mcp", "/health", "/ready", "/metrics", "/openapi.json")
+
+
+def is_api(path: str) -> bool:
+    """Whether a path belongs to the API rather than to the page."""
+    return path.startswith(API_PREFIXES)
+
+
+_KEPT = ("allow", "connection", "retry-after", "www-authenticate")
+_FAILED = "The page's server failed to do this; its log says why."
+
+
+class MountedErrors:
+    """Replaces the body of every answer from 400 on that no endpoint of the API gave, unknown paths of it included."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        failed: Message | None = None
+        body = b""
+        answered = False
+
+        async def shaped(message: Message) -> None:
+            nonlocal failed, body, answered
+            if message["type"] == "http.response.start" and message["status"] >= HTTPStatus.BAD_REQUEST:
+                # What an endpoint says has the shape already; what falls through to the page's server has not.
+                kind = Headers(raw=message["headers"]).get("content-type", "")
+                if is_api(scope["path"]) and kind.startswith(("application/json", "text/event-stream")):
+                    await send(message)
+                else:
+                    failed = message
+            elif failed is None:
+                await send(message)
+            else:
+                body += message.get("body", b"")
+                if not message.get("more_body"):
+                    headers = Headers(raw=failed["headers"])
+                    remaining = {name: headers[name] for name in _KEPT if name in headers}
+                    response = error_response(failed["status"], _message(failed["status"], body), headers=remaining)
+                    await response(scope, receive, send)
+                    answered = True
+
+        try:
+            await self._app(scope, receive, shaped)
+        except Exception:
+            # Raised again after it was answered, it would cost the connection.
+            if not answered:
+                raise
+            log.exception("%s %s failed", scope["method"], scope["path"])
+
+
+def _message(status: int, body: bytes) -> str:
+    """Return the message of the body; nothing for a server error, whose body may be anything."""
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return _FAILED
+    try:
+        content = json.loads(body)
+    except ValueError:
+        content = None
+    content = content.get("detail") or content.get("error") if isinstance(content, dict) else None
+    content = content.get("message") if isinstance(content, dict) else content
+    return content[:500] if isinstance(content, str) and content else f"{HTTPStatus(status).phrase}."

@@ -30,7 +30,6 @@ from server.store.reviewed import (
     Doubt,
     MarkedPassage,
     ReviewCandidate,
-    ReviewedDialog,
     ReviewRecord,
     ReviewState,
     Verdict,
@@ -91,9 +90,9 @@ class NewReview(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    verdict: Verdict = Field(
+    verdict: Verdict | Literal["undone"] = Field(
         description="corrected: what is given here is right. approved: so is all else, as it was searched, cited and "
-        "answered. rejected: nothing is to be learnt from the turn."
+        "answered. rejected: nothing is to be learnt from the turn. undone: what was said last is taken back."
     )
     rewrite: str | None = Field(default=None, max_length=4000, description="The question in full.")
     passages: tuple[PassageMark, ...] | None = Field(
@@ -187,13 +186,6 @@ class ReviewService(ServiceBase):
         if not done:
             raise NotFound(f"Nothing was said of turn {turn.id!r}.", code="review_not_found")
         return await self._detail(turn)
-
-    @requires("review")
-    async def dialogs(self, collection: str = "") -> list[ReviewedDialog]:
-        """Reviewed conversations, as evaluation sets and training rows."""
-        name = clean(collection, MAX_ID_CHARS, "collection")
-        await self.account("review.export", collection=name)
-        return await self._read(reviewed.dialogs, self.principal, name)
 
     async def _reviewable(self, turn_id: str) -> StoredTurn:
         turn = await TurnService(self.core, self.principal).get(turn_id)

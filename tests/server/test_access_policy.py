@@ -15,7 +15,6 @@ from server.chat.authorization import ServiceBase
 REPOSITORY = Path(__file__).resolve().parents[2]
 OUTSIDE = [
     *(REPOSITORY / "server" / "api" / "routes").glob("*.py"),
-    *(REPOSITORY / "server" / "api" / "chat_completions").glob("*.py"),
     *(REPOSITORY / "ui").glob("*.py"),
 ]
 

@@ -318,7 +318,6 @@ API: dict[str, tuple[dict[str, int], Build]] = {
     "DELETE /v1/conversations/{conversation_id}": (
         {**of_a_row(), "another alpha reader": 404}, fresh_conversation
     ),
-    "GET /v1/conversations/{conversation_id}/export": (of_a_row(), at("/v1/conversations/{conversation}/export")),
     "POST /v1/conversations/{conversation_id}/turns": (
         of_a_row(403), at("/v1/conversations/{conversation}/turns", json={"question": "What does wood cost?"})
     ),
@@ -329,12 +328,6 @@ API: dict[str, tuple[dict[str, int], Build]] = {
     "DELETE /v1/conversations/{conversation_id}/shares/{share_id}": (of_a_row(403), fresh_share),
     "GET /locale.js": (EVERYBODY, at("/locale.js")),
     "GET /shared/{secret}": (dict.fromkeys(("nobody", *PEOPLE), 404), at("/shared/guessed")),
-    "POST /v1/conversations/{conversation_id}/versions": (
-        of_a_row(403),
-        lambda world, who: (
-            f"/v1/conversations/{world.ids['conversation']}/versions", {"json": {"turn_id": world.ids["asked"]}}
-        ),
-    ),
     "GET /v1/turns/{turn_id}": (of_a_row(), at("/v1/turns/{stateless}")),
     "GET /v1/turns/{turn_id}/trace": (of_a_row(least="agent"), at("/v1/turns/{stateless}/trace")),
     "GET /traces/{turn_id}": (of_a_row(least="agent"), at("/traces/{stateless}")),
@@ -346,15 +339,12 @@ API: dict[str, tuple[dict[str, int], Build]] = {
         lambda world, who: ("/v1/feedback", {"json": {**RATING, "turn_id": world.ids["stateless"]}}),
     ),
     "GET /v1/feedback": (AGENTS, at("/v1/feedback")),
-    "GET /v1/feedback/export": (AGENTS, at("/v1/feedback/export")),
     "DELETE /v1/feedback/{turn_id}": (of_a_row(least="agent"), fresh_rating),
     "GET /v1/reviews": (AGENTS, at("/v1/reviews?query=wood")),
-    "GET /v1/reviews/export": (AGENTS, at("/v1/reviews/export")),
     "GET /v1/reviews/{turn_id}": (of_a_row(least="agent"), at("/v1/reviews/{asked}")),
     "POST /v1/reviews/{turn_id}": (
         of_a_row(least="agent"), at("/v1/reviews/{asked}", json={"verdict": "corrected", "rewrite": WORDS["search"]})
     ),
-    "POST /v1/reviews/{turn_id}/undo": (of_a_row(least="agent"), at("/v1/reviews/{asked}/undo")),
     "GET /v1/collections": (EVERYBODY, at("/v1/collections")),
     "DELETE /v1/collections/{collection}": (MANAGED, fresh_collection),
     "POST /v1/collections/{collection}/reindex": (MANAGED, at(VAULT + "/reindex")),

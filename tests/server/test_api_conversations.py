@@ -73,11 +73,11 @@ def test_a_retried_turn_takes_the_place_of_the_old_one(running: Any) -> None:
         assert [turn["id"] for turn in kept] == [new["turn_id"]]
         assert client.get(f"/v1/turns/{old}").status_code == 200
         assert kept[0]["versions"] == [old, new["turn_id"]]
-        exported = client.get(f"/v1/conversations/{conversation}/export").json()
+        exported = client.get(f"/v1/conversations/{conversation}", params={"format": "json"}).json()
         assert [turn["question"] for turn in exported["set_aside"]] == ["How long is leave?", "And by fax?"]
-        shown = client.post(f"/v1/conversations/{conversation}/versions", json={"turn_id": old}).json()
+        shown = client.patch(f"/v1/conversations/{conversation}", json={"shown_turn": old}).json()
         assert [turn["question"] for turn in shown["messages"]] == ["How long is leave?", "And by fax?"]
-        missing = client.post(f"/v1/conversations/{conversation}/versions", json={"turn_id": "nothing"})
+        missing = client.patch(f"/v1/conversations/{conversation}", json={"shown_turn": "nothing"})
         assert (missing.status_code, missing.json()["error"]["code"]) == (404, "turn_not_found")
         answer = client.post(
             f"/v1/conversations/{conversation}/turns", json={"question": "x", "regenerate_of": "nothing"}
@@ -113,10 +113,10 @@ def test_a_conversation_is_exported_as_json_and_markdown(running: Any) -> None:
     with running.client() as client:
         conversation = begin(client)
         ask(client, conversation, "How long is parental leave?")
-        exported = client.get(f"/v1/conversations/{conversation}/export")
+        exported = client.get(f"/v1/conversations/{conversation}", params={"format": "json"})
         assert "attachment" in exported.headers["content-disposition"]
         assert exported.json() == client.get(f"/v1/conversations/{conversation}").json()
-        markdown = client.get(f"/v1/conversations/{conversation}/export", params={"format": "markdown"})
+        markdown = client.get(f"/v1/conversations/{conversation}", params={"format": "markdown"})
         assert markdown.headers["content-type"].startswith("text/markdown")
         assert "> How long is parental leave?" in markdown.text
         assert "- [1] Parental leave > Length (`leave.md`)" in markdown.text

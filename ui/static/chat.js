@@ -40,7 +40,7 @@ function here(id, title, name) {
   part("collection").textContent = id ? collection : "";
   part("export").hidden = !id;
   part("share").hidden = !id || !element.dataset.sharing;
-  if (id) part("export").href = `v1/conversations/${encodeURIComponent(id)}/export?format=markdown`;
+  if (id) part("export").href = `v1/conversations/${encodeURIComponent(id)}?format=markdown`;
   const address = new URL(location.href);
   ["document", "at", "collection"].forEach((key) => address.searchParams.delete(key));
   if (id) address.searchParams.set("c", id);

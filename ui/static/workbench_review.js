@@ -122,10 +122,10 @@ async function search(query) {
 // Saying something. One request at a time: the next says what it says of the state after the one before.
 const say = (text) => { part("said").textContent = text; };
 let busy = Promise.resolve();
-function give(body, path = "", words = "Saved.") {
+function give(body, words = "Saved.") {
   busy = busy.then(async () => {
     if (!shown) return;
-    const answer = await bench.tried("POST", `/v1/reviews/${encodeURIComponent(shown.turn.id)}${path}`, body);
+    const answer = await bench.tried("POST", `/v1/reviews/${encodeURIComponent(shown.turn.id)}`, body);
     if (answer) {
       show(answer.said);
       say(words);
@@ -148,7 +148,7 @@ const write = (name) => () => { const field = document.getElementById(name); fie
 const acts = {
   approve: () => judge("approved"),
   reject: () => judge("rejected"),
-  undo: () => give(undefined, "/undo", "Taken back."),
+  undo: () => give({ verdict: "undone" }, "Taken back."),
   next: () => go(1),
   previous: () => go(-1),
 };

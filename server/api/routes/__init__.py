@@ -1,23 +1,13 @@
 """One module for each kind of thing the API shows; `server.api.app` puts their routers together."""
 
-from server.api.routes import (
-    collections,
-    conversations,
-    feedback,
-    jobs,
-    keys,
-    models,
-    reviews,
-    runs,
-    search,
-    statistics,
-)
+from server.api.routes import access, conversations, documents, openai, operations, workbench
 
 ROUTERS = [
-    module.router
-    for module in (
-        *(models, search, conversations, feedback, reviews, collections),
-        *(jobs, runs, statistics, keys),
-    )
+    *(openai.router, conversations.search_router, conversations.router, conversations.feedback_router),
+    *(workbench.router, documents.router, documents.jobs_router, workbench.runs_router),
+    *(access.router, documents.grants_router),
 ]
-"""In the order in which the description lists them; where the server lives, and what it counts, comes last."""
+"""In the order in which the description lists them."""
+
+OPERATIONS = operations.router
+"""Where the server lives, and what it counts."""

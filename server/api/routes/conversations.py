@@ -1,4 +1,4 @@
-"""Conversations: list, search, read, rename, delete, export; ask in one; read a turn and its trace.
+"""Conversations and their turns: list, read, change, share, ask, rate; and searching as a turn does.
 
 Request bodies are described here; responses are the service's own types.
 """
@@ -8,18 +8,23 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from index.query import Where
-from server.api.dependencies import ConversationId, Service, StrictBody, attachment
-from server.api.sse import EVENTS, TurnStream, event_bytes
+from server.api.dependencies import ConversationId, Listing, Service, StrictBody
+from server.api.sse import EVENTS, TurnStream, event_bytes, while_connected
 from server.chat import (
     ConversationDetail,
     ConversationSummary,
+    Feedback,
+    FeedbackRecord,
+    Message,
     NewShare,
+    Rating,
     RunningTurn,
+    SearchResult,
     Share,
     StoredTurn,
     Trace,
@@ -28,6 +33,8 @@ from server.chat import (
 from text.names import NAME_CHARS, NAME_PATTERN
 
 router = APIRouter(tags=["Conversations"])
+feedback_router = APIRouter(tags=["Feedback"])
+search_router = APIRouter(tags=["Search"])
 
 TurnId = Annotated[str, Path(description="The turn's id, as in `done` events and in the header `X-Turn-Id`.")]
 
@@ -46,10 +53,14 @@ class NewConversation(StrictBody):
 
 
 class ConversationChange(StrictBody):
-    """A conversation's new title, or who answers in it from now on."""
+    """A conversation's new title, who answers in it from now on, or the version of a turn to be shown."""
 
     title: str | None = Field(default=None, min_length=1, max_length=400, pattern=r"\S")
     model: str | None = Field(default=None, description="One of `llm.choices`; empty: the usual model.")
+    shown_turn: str | None = Field(
+        default=None,
+        description="One of the `versions` of a turn: it takes its place, with what followed.",
+    )
 
 
 class NewTurn(StrictBody):
@@ -65,27 +76,17 @@ class NewTurn(StrictBody):
     )
 
 
-class ShownVersion(StrictBody):
-    """The version of a turn to be shown."""
-
-    turn_id: str = Field(description="One of the `versions` of a turn of the conversation.")
-
-
-class ConversationList(BaseModel):
-    """Conversations, newest first."""
-
-    data: list[ConversationSummary]
-
-
 @router.get("/v1/conversations", summary="List or search conversations")
 async def list_conversations(
     service: Service,
     query: Annotated[str, Query(max_length=400, description="Words that a title, question or answer contains.")] = "",
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
     offset: Annotated[int, Query(ge=0, le=2**31)] = 0,
-) -> ConversationList:
+) -> Listing[ConversationSummary]:
     """Newest first; a search adds an excerpt of what matched."""
-    return ConversationList(data=await service.conversations.listing(query or None, limit=limit, offset=offset))
+    return Listing[ConversationSummary](
+        data=await service.conversations.listing(query or None, limit=limit, offset=offset)
+    )
 
 
 @router.post("/v1/conversations", status_code=201, summary="Begin a conversation")
@@ -94,10 +95,27 @@ async def create_conversation(body: NewConversation, service: Service) -> Conver
     return await service.conversations.create(body.collection or "", body.title, body.model)
 
 
-@router.get("/v1/conversations/{conversation_id}", summary="Read a conversation")
-async def read_conversation(conversation_id: ConversationId, service: Service) -> ConversationDetail:
+@router.get(
+    "/v1/conversations/{conversation_id}",
+    summary="Read or export a conversation",
+    response_model=ConversationDetail,
+    responses={200: {"description": "The conversation.", "content": {"text/markdown": {"schema": {"type": "string"}}}}},
+)
+async def read_conversation(
+    conversation_id: ConversationId,
+    service: Service,
+    style: Annotated[
+        Literal["json", "markdown"] | None,
+        Query(alias="format", description="As a file, with every version or to read."),
+    ] = None,
+) -> ConversationDetail | Response:
     """The conversation with the turns that are shown, oldest first; each names its other `versions`."""
-    return await service.conversations.get(conversation_id)
+    if style is None:
+        return await service.conversations.get(conversation_id)
+    text = await service.conversations.export(conversation_id, style)
+    kind, suffix = ("application/json", "json") if style == "json" else ("text/markdown", "md")
+    name = f"conversation-{conversation_id[:8]}.{suffix}"
+    return Response(text, media_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'})
 
 
 class ShareDays(StrictBody):
@@ -106,26 +124,28 @@ class ShareDays(StrictBody):
     days: int = Field(default=0, ge=0, le=3650, description="0: as long as the server allows (`server.share_days`).")
 
 
-class ShareList(BaseModel):
-    """Links to a conversation."""
-
-    data: list[Share]
-
-
 @router.get("/v1/conversations/{conversation_id}/shares", summary="List the links to a conversation")
-async def list_shares(conversation_id: ConversationId, service: Service) -> ShareList:
+async def list_shares(conversation_id: ConversationId, service: Service) -> Listing[Share]:
     """Those that have not expired, without their secrets."""
-    return ShareList(data=await service.conversations.shares(conversation_id))
+    return Listing[Share](data=await service.conversations.shares(conversation_id))
 
 
-@router.post("/v1/conversations/{conversation_id}/shares", status_code=201, summary="Share a conversation by a link")
+@router.post(
+    "/v1/conversations/{conversation_id}/shares",
+    status_code=201,
+    summary="Share a conversation by a link",
+)
 async def share(conversation_id: ConversationId, body: ShareDays, service: Service) -> NewShare:
     """Anybody with the link reads the conversation, without a key, until it expires, is taken back, or its author may
     not read it any more."""
     return await service.conversations.share(conversation_id, body.days)
 
 
-@router.delete("/v1/conversations/{conversation_id}/shares/{share_id}", status_code=204, summary="Take a link back")
+@router.delete(
+    "/v1/conversations/{conversation_id}/shares/{share_id}",
+    status_code=204,
+    summary="Take a link back",
+)
 async def take_back_share(
     conversation_id: ConversationId,
     share_id: Annotated[str, Path(description="The link's id.")],
@@ -135,21 +155,17 @@ async def take_back_share(
     await service.conversations.revoke_share(conversation_id, share_id)
 
 
-@router.post("/v1/conversations/{conversation_id}/versions", summary="Show another version of a turn")
-async def show_version(conversation_id: ConversationId, body: ShownVersion, service: Service) -> ConversationDetail:
-    """The version takes its place, and the turns that followed it come back; what was shown is kept."""
-    return await service.conversations.show_version(conversation_id, body.turn_id)
-
-
 @router.patch("/v1/conversations/{conversation_id}", summary="Change a conversation")
 async def change_conversation(
     conversation_id: ConversationId, body: ConversationChange, service: Service
-) -> ConversationSummary:
-    """Give it another title, or another model to answer."""
+) -> ConversationDetail:
+    """Give it another title, or another model to answer, or show another version of a turn."""
     if body.model is not None:
         await service.conversations.choose_model(conversation_id, body.model)
     if body.title is not None:
-        return await service.conversations.rename(conversation_id, body.title)
+        await service.conversations.rename(conversation_id, body.title)
+    if body.shown_turn is not None:
+        return await service.conversations.show_version(conversation_id, body.shown_turn)
     return await service.conversations.get(conversation_id)
 
 
@@ -157,29 +173,6 @@ async def change_conversation(
 async def delete_conversation(conversation_id: ConversationId, service: Service) -> None:
     """Delete it with its turns, traces and feedback; it cannot be had back."""
     await service.conversations.delete(conversation_id)
-
-
-@router.get(
-    "/v1/conversations/{conversation_id}/export",
-    summary="Export a conversation",
-    response_class=Response,
-    responses={
-        200: {
-            "description": "The conversation as a file.",
-            "model": ConversationDetail,
-            "content": {"text/markdown": {"schema": {"type": "string"}}},
-        }
-    },
-)
-async def export_conversation(
-    conversation_id: ConversationId,
-    service: Service,
-    style: Annotated[Literal["json", "markdown"], Query(alias="format")] = "json",
-) -> Response:
-    """JSON with everything, or Markdown to read."""
-    text = await service.conversations.export(conversation_id, style)
-    kind, suffix = ("application/json", "json") if style == "json" else ("text/markdown", "md")
-    return attachment(text, kind, f"conversation-{conversation_id[:8]}.{suffix}")
 
 
 @router.post(
@@ -216,3 +209,66 @@ async def read_turn(turn_id: TurnId, service: Service) -> StoredTurn:
 async def read_trace(turn_id: TurnId, service: Service) -> Trace:
     """The steps of a turn with inputs, outputs and seconds."""
     return await service.turns.trace(turn_id)
+
+
+class NewFeedback(StrictBody):
+    """A person's word on a turn; it replaces an earlier one."""
+
+    turn_id: str
+    rating: Rating
+    reason: str = Field(default="", max_length=200, description="A short reason, such as one of the page's choices.")
+    comment: str = Field(default="", max_length=4000)
+
+
+@feedback_router.post("/v1/feedback", status_code=201, summary="Rate a turn")
+async def give_feedback(body: NewFeedback, service: Service) -> Feedback:
+    """Keep a rating with its reason and comment."""
+    return await service.turns.give_feedback(body.turn_id, body.rating, body.reason, body.comment)
+
+
+@feedback_router.get("/v1/feedback", summary="List feedback")
+async def list_feedback(service: Service) -> Listing[FeedbackRecord]:
+    """Every rating with its question and answer, oldest first."""
+    return Listing[FeedbackRecord](data=await service.turns.feedback_records())
+
+
+@feedback_router.delete("/v1/feedback/{turn_id}", status_code=204, summary="Retract a rating")
+async def retract_feedback(
+    turn_id: Annotated[str, Path(description="The turn that was rated.")], service: Service
+) -> None:
+    """Forget what was thought of a turn."""
+    await service.turns.retract_feedback(turn_id)
+
+
+class HistoryMessage(BaseModel):
+    """Something said before the question."""
+
+    role: Literal["user", "assistant"]
+    text: str
+
+
+class SearchRequest(StrictBody):
+    """A question, and what was said before it."""
+
+    query: str = Field(description="The question as typed.", min_length=1, pattern=r"\S")
+    collection: str = Field(default="", description="Empty: the default collection.")
+    history: list[HistoryMessage] = Field(default=[], description="Oldest first.")
+    k: int = Field(default=10, ge=1, le=200, description="Passages wanted.")
+    where: Where | None = Field(default=None, description="Only passages whose metadata has these values.")
+    search_for: str | None = Field(default=None, description="Search for this instead of the rewritten question.")
+
+
+@search_router.post("/v1/search", summary="Search a collection as a chat turn would")
+async def search(body: SearchRequest, request: Request, service: Service) -> SearchResult:
+    """Rewrite, search with every leg, fuse and rerank; best first, with the rank each search gave."""
+    return await while_connected(
+        request,
+        service.turns.search(
+            body.query,
+            collection=body.collection,
+            history=[Message(message.role, message.text) for message in body.history],
+            k=body.k,
+            where=body.where,
+            search_for=body.search_for,
+        ),
+    )

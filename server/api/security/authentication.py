@@ -15,8 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from server.access import LOCAL, NOBODY, Principal
 from server.access.principals import SignInFailed
-from server.api.error_responses import error_response
-from server.api.security.origins import is_api
+from server.api.error_responses import error_response, is_api
 from server.api.security.proxy import client_address
 from server.api.security.sign_in import COOKIE, Authenticator, SignIn
 from server.api.security.throttle import KeyLookup

@@ -14,7 +14,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from server.api.error_responses import error_response
+from server.api.error_responses import error_response, is_api
 from server.plugins import paths
 from server.settings.groups import is_loopback
 
@@ -124,8 +124,6 @@ class BodySizeMiddleware:
             await error_response(413, message, headers={"Connection": "close"})(scope, receive, send)
 
 
-API_PREFIXES = ("/v1/", "/mcp", "/health", "/ready", "/metrics", "/openapi.json")
-
 _COMMON = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -151,11 +149,6 @@ PAGE_POLICY = (
 LOGIN_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-
-
-def is_api(path: str) -> bool:
-    """Whether a path belongs to the API rather than to the page."""
-    return path.startswith(API_PREFIXES)
 
 
 class SecurityHeaders:

@@ -1,4 +1,8 @@
-"""The shapes of OpenAI's chat completions, as far as they mean something here; what is unknown is tolerated."""
+"""OpenAI's protocol: a collection is a model, which answers a conversation. Unknown fields are tolerated.
+
+`fastapi-openai-compat` was weighed and left: it ends streams without `[DONE]`, knows no error after a stream has begun,
+answers errors in FastAPI's shape, and does not notice a reader who left.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
@@ -18,12 +22,14 @@ from server.api.sse import EVENTS, TurnStream, event_bytes, while_connected
 from server.chat import (
     ChatError,
     CitationEvent,
+    CollectionSummary,
     DoneEvent,
     ErrorEvent,
     Evidence,
     EvidenceEvent,
     InvalidRequest,
     Message,
+    NotFound,
     RewriteEvent,
     RunningTurn,
     SupportEvent,
@@ -282,3 +288,42 @@ async def complete(body: CompletionRequest, request: Request, service: Service) 
         return await while_connected(request, writer.whole())
     finally:
         await turn.aclose()
+
+
+class ModelObject(BaseModel):
+    """A collection. `created` is when its newest version was written, in seconds since the epoch."""
+
+    id: str
+    object: Literal["model"] = "model"
+    created: int
+    owned_by: Literal["anaphora"] = "anaphora"
+    documents: int = Field(description="Documents in the collection.")
+    passages: int = Field(description="Passages that can be found.")
+
+
+class ModelList(BaseModel):
+    """Every collection."""
+
+    object: Literal["list"] = "list"
+    data: list[ModelObject]
+
+
+def _model(info: CollectionSummary) -> ModelObject:
+    return ModelObject(id=info.name, created=int(info.updated), documents=info.documents, passages=info.passages)
+
+
+@router.get("/v1/models", summary="List collections as models")
+async def list_models(service: Service) -> ModelList:
+    """Every collection, by name."""
+    return ModelList(data=[_model(info) for info in await service.collections.listing()])
+
+
+@router.get("/v1/models/{model}", summary="Show one collection as a model")
+async def show_model(
+    model: Annotated[str, Path(description="The collection's name.")], service: Service
+) -> ModelObject:
+    """One collection."""
+    for info in await service.collections.listing():
+        if info.name == model:
+            return _model(info)
+    raise NotFound(f"There is no collection {model[:80]!r}.", code="model_not_found", param="model")

@@ -1,17 +1,17 @@
-"""Whether the server lives, whether it can answer, and what it counts."""
+"""Whether the server lives, whether it can answer, and how it fares in numbers."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from server.api.dependencies import Service
+from server.api.dependencies import CollectionFilter, Service
 from server.api.error_responses import ERRORS
-from server.chat import Readiness
+from server.chat import Readiness, Statistics
 
 router = APIRouter(tags=["Operations"])
 
@@ -56,3 +56,13 @@ async def metrics(service: Service) -> Response:
     """Turns by stage and ending, tokens, citations dropped, the queue, errors, requests; for operators of every
     group."""
     return Response(service.admin.exposition(), media_type="text/plain; version=0.0.4")
+
+
+@router.get("/v1/statistics", responses=ERRORS, summary="Turns a day, time by stage, what found nothing")
+async def statistics(
+    service: Service,
+    days: Annotated[int, Query(ge=1, le=366, description="So many days, today among them (UTC).")] = 30,
+    collection: CollectionFilter = "",
+) -> Statistics:
+    """Over the turns you may see. Questions are shown where texts are recorded (`trace.content`)."""
+    return await service.reviews.statistics(days=days, collection=collection)

@@ -1,36 +1,28 @@
-"""Listing collections; uploading, reading and removing documents; indexing again."""
+"""Collections with their documents and grants; uploading, indexing again, and the jobs that do it."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
 from fastapi import APIRouter, File, Path, Query, Response, UploadFile
-from pydantic import BaseModel
 
-from server.api.dependencies import CollectionName, Service
+from server.api.dependencies import CollectionFilter, CollectionName, Listing, Service
 from server.chat import LEAST_WIDTH, MOST_WIDTH, CollectionSummary, DocumentSummary, DocumentText, Job, PassagePage
+from text.names import NAME_CHARS, NAME_PATTERN
 
 router = APIRouter(tags=["Documents"])
+grants_router = APIRouter(tags=["Access"])
+jobs_router = APIRouter(tags=["Jobs"])
 
+JobId = Annotated[str, Path(description="The job's id.")]
+GroupName = Annotated[str, Path(description="The group's name.", pattern=NAME_PATTERN, max_length=NAME_CHARS)]
 DocumentId = Annotated[str, Path(description="The document's id; it may contain slashes.")]
 
 
-class CollectionList(BaseModel):
-    """Collections, by name."""
-
-    data: list[CollectionSummary]
-
-
-class DocumentList(BaseModel):
-    """Documents, by id."""
-
-    data: list[DocumentSummary]
-
-
 @router.get("/v1/collections", summary="List collections")
-async def list_collections(service: Service) -> CollectionList:
+async def list_collections(service: Service) -> Listing[CollectionSummary]:
     """Every collection, with the job that is changing it."""
-    return CollectionList(data=await service.collections.listing())
+    return Listing[CollectionSummary](data=await service.collections.listing())
 
 
 @router.delete("/v1/collections/{collection}", status_code=204, summary="Delete a collection")
@@ -46,9 +38,9 @@ async def reindex(collection: CollectionName, service: Service) -> Job:
 
 
 @router.get("/v1/collections/{collection}/documents", summary="List documents")
-async def list_documents(collection: CollectionName, service: Service) -> DocumentList:
+async def list_documents(collection: CollectionName, service: Service) -> Listing[DocumentSummary]:
     """Every document of the collection."""
-    return DocumentList(data=await service.collections.documents(collection))
+    return Listing[DocumentSummary](data=await service.collections.documents(collection))
 
 
 @router.post("/v1/collections/{collection}/documents", status_code=202, summary="Upload a document")
@@ -113,7 +105,51 @@ async def read_document(collection: CollectionName, document_id: DocumentId, ser
     return await service.collections.document(collection, document_id)
 
 
-@router.delete("/v1/collections/{collection}/documents/{document_id:path}", status_code=202, summary="Remove an upload")
+@router.delete(
+    "/v1/collections/{collection}/documents/{document_id:path}",
+    status_code=202,
+    summary="Remove an upload",
+)
 async def delete_document(collection: CollectionName, document_id: DocumentId, service: Service) -> Job:
     """Take an uploaded document out of the collection and off the disk, in the background."""
     return await service.collections.delete_document(collection, document_id)
+
+
+@grants_router.get("/v1/collections/{collection}/grants", summary="List who may use a collection")
+async def list_grants(collection: CollectionName, service: Service) -> Listing[str]:
+    """The groups it is granted to, as far as you are in them."""
+    return Listing(data=await service.collections.grants(collection))
+
+
+@grants_router.put("/v1/collections/{collection}/grants/{group}", summary="Let a group use a collection")
+async def grant(collection: CollectionName, group: GroupName, service: Service) -> Listing[str]:
+    """A collection that was granted to nobody belonged to `default`, which then needs a grant of its own."""
+    return Listing(data=await service.collections.grant(collection, group))
+
+
+@grants_router.delete(
+    "/v1/collections/{collection}/grants/{group}",
+    status_code=204,
+    summary="Take a collection from a group",
+)
+async def revoke_grant(collection: CollectionName, group: GroupName, service: Service) -> None:
+    """The last grant stays: without any the collection would belong to `default`."""
+    await service.collections.revoke_grant(collection, group)
+
+
+@jobs_router.get("/v1/jobs", summary="List jobs")
+async def list_jobs(service: Service, collection: CollectionFilter = "") -> Listing[Job]:
+    """Newest first, those of earlier runs of the server too."""
+    return Listing(data=await service.admin.jobs(collection or None))
+
+
+@jobs_router.get("/v1/jobs/{job_id}", summary="Watch a job")
+async def show_job(job_id: JobId, service: Service) -> Job:
+    """How the job stands now."""
+    return await service.admin.job(job_id)
+
+
+@jobs_router.post("/v1/jobs/{job_id}/cancel", status_code=202, summary="Cancel a job")
+async def cancel_job(job_id: JobId, service: Service) -> Job:
+    """Ask the job to stop; the collection stays as it was before it."""
+    return await service.admin.cancel_job(job_id)

@@ -1,0 +1,99 @@
+"""The workbench: turns to review and what people make of them, and runs that a terminal started."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+from pydantic import BaseModel
+
+from server.api.dependencies import CollectionFilter, Service
+from server.chat import (
+    Doubt,
+    NewReview,
+    ReviewDetail,
+    ReviewPage,
+    ReviewState,
+    RunDetail,
+    RunGroup,
+    RunSummary,
+    TrainedGroup,
+)
+from text.names import NAME_CHARS, NAME_PATTERN
+
+router = APIRouter(tags=["Reviews"])
+runs_router = APIRouter(tags=["Runs"])
+
+TurnId = Annotated[str, Path(description="The turn's id.")]
+RunName = Annotated[str, Path(description="The run's name.", pattern=NAME_PATTERN, max_length=NAME_CHARS)]
+
+
+@router.get("/v1/reviews", summary="List turns to review")
+async def list_reviews(
+    service: Service,
+    state: Annotated[ReviewState, Query(description="Those that wait, or those that were reviewed.")] = "open",
+    doubt: Annotated[Doubt | None, Query(description="Only turns against which this speaks.")] = None,
+    collection: CollectionFilter = "",
+    query: Annotated[str, Query(description="Words of the question.", max_length=400)] = "",
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    offset: Annotated[int, Query(ge=0, le=100_000)] = 0,
+) -> ReviewPage:
+    """The newest 5,000 turns, most doubtful first; reviewed ones in the order of that."""
+    return await service.reviews.listing(
+        state=state, doubt=doubt, collection=collection, query=query, limit=limit, offset=offset
+    )
+
+
+@router.get("/v1/reviews/{turn_id}", summary="Read a turn to review")
+async def read_review(turn_id: TurnId, service: Service) -> ReviewDetail:
+    """The turn, what was said before it, and all that was ever made of it."""
+    return await service.reviews.get(turn_id)
+
+
+@router.post("/v1/reviews/{turn_id}", status_code=201, summary="Review a turn")
+async def give_review(turn_id: TurnId, body: NewReview, service: Service) -> ReviewDetail:
+    """Say what is right. Every word is a row of its own; what was not said stays as it was.
+
+    The verdict `undone` takes back what was said last, by a further row.
+    """
+    if body.verdict == "undone":
+        return await service.reviews.undo(turn_id)
+    return await service.reviews.give(turn_id, body)
+
+
+class RunList(BaseModel):
+    """Runs, the newest first, and the command of each group that starts one in a terminal."""
+
+    data: list[RunSummary]
+    commands: dict[RunGroup, str]
+
+
+class Promotion(BaseModel):
+    """The run that serves now, and the one that served before."""
+
+    serves: str
+    instead_of: str = ""
+
+
+@runs_router.get("/v1/runs", summary="List runs")
+async def list_runs(service: Service) -> RunList:
+    """Every run of the home with its progress, and the commands that start further ones."""
+    return RunList(data=await service.admin.runs(), commands=await service.admin.run_commands())
+
+
+@runs_router.get("/v1/runs/{group}/{name}", summary="Show a run")
+async def show_run(group: RunGroup, name: RunName, service: Service) -> RunDetail:
+    """Its progress, figures and tables."""
+    return await service.admin.run(group, name)
+
+
+@runs_router.post("/v1/runs/{group}/{name}/promote", summary="Promote a run")
+async def promote_run(group: TrainedGroup, name: RunName, service: Service) -> Promotion:
+    """Make a trained run serve, once it was opened and asked; a rewriter from the next turn on."""
+    return Promotion(serves=name, instead_of=await service.admin.promote_run(group, name))
+
+
+@runs_router.post("/v1/runs/{group}/rollback", summary="Undo the last promotion")
+async def roll_back(group: TrainedGroup, service: Service) -> Promotion:
+    """Bring back what served before."""
+    return Promotion(serves=await service.admin.roll_back(group))

@@ -107,7 +107,6 @@ class PassageView(View):
 
     id: str
     text: str
-    kind: str
     heading: tuple[str, ...]
     page: int | None
     start: int

@@ -162,6 +162,8 @@ class ReviewService(ServiceBase):
     @requires("review")
     async def give(self, turn_id: str, review: NewReview) -> ReviewDetail:
         """Say something of a turn. Raises NotFound, InvalidRequest for a passage that is not there."""
+        if review.verdict == "undone":
+            return await self.undo(turn_id)
         turn = await self._reviewable(turn_id)
         fields: dict[str, object] = {}
         for name in review.model_fields_set & {"rewrite", "answer"}:

@@ -116,7 +116,7 @@ async function read(one) {
     const { data, total } = answer.said, pages = bench.element("div", null, { class: "acts", "data-key": "pages" });
     turn(pages, offset / PAGE, Math.ceil(total / PAGE), (to) => passages(to * PAGE));
     bench.redraw(body, bench.element("p", `${total.toLocaleString()} passages`, { class: "meta" }), ...data.map((passage) => bench.element("div", null, {},
-      bench.element("h2", [passage.kind, ...passage.heading, passage.page && `p. ${passage.page}`].filter(Boolean).join(" › ")), bench.element("pre", passage.text, { tabindex: 0 }))), pages);
+      bench.element("h2", [...passage.heading, passage.page && `p. ${passage.page}`].filter(Boolean).join(" › ")), bench.element("pre", passage.text, { tabindex: 0 }))), pages);
   };
   const text = async () => {
     const answer = await bench.tried("GET", `${place()}/documents/${path(one.id)}`);

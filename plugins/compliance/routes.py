@@ -5,22 +5,15 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel
 
 from plugins.compliance import audit_log
 from plugins.compliance.audit_log import AuditRecord
-from server.api.dependencies import Service
+from server.api.dependencies import Listing, Service
 from server.chat.authorization import ServiceBase, requires
 
 router = APIRouter(tags=["Access"])
 
 Seconds = Annotated[float, Query(ge=0, le=1e12, description="Seconds since the epoch.")]
-
-
-class AuditList(BaseModel):
-    """Rows of the audit log, oldest first."""
-
-    data: list[AuditRecord]
 
 
 class AuditService(ServiceBase):
@@ -44,7 +37,7 @@ async def read_audit(
     action: Annotated[str, Query(max_length=80, description="Only this action, such as `key.create`.")] = "",
     after: Annotated[int, Query(ge=0, le=2**62, description="Only rows after this number: the way to go on.")] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-) -> AuditList:
+) -> Listing[AuditRecord]:
     """List the acts in your groups; operators of every group also see logins and other entries without a group."""
     filters = {"since": since, "until": until, "principal": principal, "action": action, "after": after, "limit": limit}
-    return AuditList(data=await AuditService(service.core, service.principal).rows(**filters))
+    return Listing(data=await AuditService(service.core, service.principal).rows(**filters))

@@ -18,7 +18,7 @@ import typer
 from cli import collections, config, evaluate, keys, models, trace
 from cli.adapt import adapt
 from cli.ask import ask
-from cli.backup import backup, move, restore
+from cli.backup import backup, restore
 from cli.config import doctor
 from cli.diagnose import diagnose
 from cli.index import index
@@ -86,7 +86,6 @@ app.add_typer(config.app, name="config")
 app.command()(diagnose)
 app.command()(backup)
 app.command()(restore)
-app.command()(move)
 app.command()(doctor)
 
 

@@ -1,4 +1,4 @@
-"""`anaphora backup` and `anaphora restore`: a home in one file, and back; `anaphora move`: its database to a server."""
+"""`anaphora backup` and `anaphora restore`: a home in one file, and back."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def backup(
         markup=False,
     )
     if url := settings.database.url.get_secret_value():
-        from server.store.postgres import dump_command
+        from server.store.database import kind_of
 
-        message = f"The database is not in it: save that with `{dump_command(url)}`, at the same time."
+        message = f"The database is not in it: save that with `{kind_of(url, 1).dump_command()}`, at the same time."
         state.err.print(message, markup=False, soft_wrap=True)
 
 
@@ -64,20 +64,3 @@ def restore(
     state.err.print(f"{home} is as it was on {created:%Y-%m-%d %H:%M:%S %Z}.", markup=False)
     if settings.database.url.get_secret_value():
         state.err.print("The database is not: put the dump of that time back with `pg_restore --clean`.", markup=False)
-
-
-def move(context: typer.Context) -> None:
-    """Copy the home's SQLite database into the empty PostgreSQL one of database.url. No server may run on either."""
-    from server.audit_log import write_down
-    from server.store.home import copy_database, hold_home
-    from server.store.records import StoreError
-
-    state = state_of(context)
-    settings = state.settings()
-    file, url = settings.home / "anaphora.db", settings.database.url.get_secret_value()
-    if not url:
-        raise StoreError("Say in database.url (or ANAPHORA_DATABASE__URL) to which PostgreSQL database.")
-    with hold_home(settings.home, doing="anaphora move"):
-        rows = copy_database(file, url)
-    write_down(url, "home.move", detail={"rows": rows})
-    state.err.print(f"Copied {rows:,} rows. {file} is no longer used: keep it until all is well, then delete it.")

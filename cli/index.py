@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -46,14 +46,14 @@ def index(
     retry: Annotated[bool, typer.Option("--retry", help="Read files again that were given up before.")] = False,
     group: Annotated[str, typer.Option(help="A group that may use the collection; without any: default.")] = "",
     on: Annotated[
-        Literal["here", "ray"],
-        typer.Option(help="ray: the Ray cluster of RAY_ADDRESS, or one on this machine, reads and embeds."),
+        str,
+        typer.Option(help="here; ray: the Ray cluster of RAY_ADDRESS, or one on this machine, reads and embeds."),
     ] = "here",
 ) -> None:
     """Index files and folders into a collection; what did not change is left as it is."""
     from cli.shared.resources import existing, fetch_models
-    from index.workers import RayWorkers
     from server.chat.loaded_models import Models
+    from text.modules import load_plugin
 
     state = state_of(context)
     settings = state.settings(overriding(collection=collection))
@@ -70,7 +70,8 @@ def index(
         }
     )
     settings = settings.model_copy(update={"index": patterns})
-    with RayWorkers() if on == "ray" else nullcontext() as workers:
+    workers_of = nullcontext if on == "here" else load_plugin("anaphora.workers", on, kind="cluster", builtin=("here",))
+    with workers_of() as workers:
         index_files(state, settings, encoder, files, prune=prune, retry=retry, workers=workers)
 
 

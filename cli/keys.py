@@ -95,8 +95,8 @@ def list_keys(context: typer.Context) -> None:
     if sign_ins:
         table = open_table("signed in", "name", "role", "groups", "until (UTC)")
         for principal, until in sign_ins:
-            who = (Text(principal.id), Text(principal.name), principal.role, Text(_groups(principal.groups)))
-            table.add_row(*who, _when(until))
+            name, groups = Text(principal.name), Text(_groups(principal.groups))
+            table.add_row(Text(principal.id), name, principal.role, groups, _when(until))
         state.out.print(table)
 
 

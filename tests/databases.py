@@ -1,4 +1,4 @@
-"""Both kinds of database for tests of the store: a SQLite file, and a database of a real PostgreSQL server.
+"""Databases for tests of the store: a SQLite file, and a database of a real PostgreSQL server.
 
 The server is started once by the system's own programs, as another user where the tests run as root, listens on a Unix
 socket alone, and waits for no disk.
@@ -11,16 +11,14 @@ import shutil
 import subprocess
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
-    from server.settings import Settings
-    from server.store import Database
-    from tests.serving import MakeSettings
+    pass
 
 USER = 65534
 """`nobody`: PostgreSQL does not run as root."""
@@ -101,36 +99,7 @@ def postgres_place(postgres: PostgresPrograms) -> Iterator[str]:
     postgres.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
-    """Where a new database is: each test runs on both kinds."""
-    if request.param == "sqlite":
-        return tmp_path / "anaphora.db"
-    found: str = request.getfixturevalue("postgres_place")
-    return found
-
-
-def on_either(settings_for: MakeSettings, place: Path | str) -> MakeSettings:
-    """`settings_for` with the database at `place`, for a fixture of that name: the tests' servers run on both kinds."""
-    group = {"database": {"url": place}} if isinstance(place, str) else {}
-
-    def make(model: str = "none", **groups: dict[str, object]) -> Settings:
-        return settings_for(model, **group, **groups)
-
-    return make
-
-
 @pytest.fixture
-def open_database(place: Path | str) -> Iterator[Callable[[], Database]]:
-    """Opens that database, as one process after the other does."""
-    from server.store import Database
-
-    opened: list[Database] = []
-
-    def one_more() -> Database:
-        opened.append(Database(place))
-        return opened[-1]
-
-    yield one_more
-    for database in opened:
-        database.close()
+def place(tmp_path: Path) -> Path | str:
+    """Where a new database is. `plugins/scale/tests/test_contract.py` runs some of these tests on PostgreSQL."""
+    return tmp_path / "anaphora.db"

@@ -1,10 +1,9 @@
 """Limits of one principal: requests and tokens a minute, and where they are counted.
 
 A minute begins with the first request, or with the first tokens that are spent, and is counted beyond its limit: so
-what a turn has spent counts in full against the next. The library `limits` counts: in this process, or in a Redis that
-several servers share. While that Redis does not answer, each process counts by itself, so that a lost Redis neither
-opens the server nor stops it. Quotas counted in the home itself (turns at once, stored bytes, jobs) are read here with
-`quota` and counted where they are kept.
+what a turn has spent counts in full against the next. The library `limits` counts, in this process or where a plugin
+does (entry points `anaphora.counters`, by the scheme of `limits.store`). Quotas counted in the home itself (turns at
+once, stored bytes, jobs) are read here with `quota` and counted where they are kept.
 """
 
 from __future__ import annotations
@@ -16,19 +15,18 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Protocol, TypeVar, get_args
 from weakref import WeakValueDictionary
 
 from server.access import DIAGNOSIS, LOCAL, Principal
 from server.chat.error_mapping import LimitReached, QueueFull
 from server.metrics import Metrics
 from server.settings import LimitedRole, LimitsSettings
-from text.modules import need_extra
+from text.modules import load_plugin
 
 if TYPE_CHECKING:
     from limits import RateLimitItem
     from limits.aio.strategies import FixedWindowRateLimiter
-    from redis.asyncio import ConnectionPool
 
 
 T = TypeVar("T")
@@ -36,10 +34,6 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 WINDOW_SECONDS = 60
-REDIS_SECONDS = 0.5
-"""How long a Redis may take to answer before this process counts by itself."""
-AGAIN_SECONDS = 5.0
-"""After so long a Redis that did not answer is asked again."""
 _CLOCK_SECONDS = 1.0
 _COUNTED = ("requests_per_minute", "tokens_per_minute")
 
@@ -60,14 +54,8 @@ class PrincipalLimits:
     def __init__(self, settings: LimitsSettings) -> None:
         """Raises MissingExtra where the store needs a library that is not installed."""
         self._settings = settings
-        self._own: FixedWindowRateLimiter | None = None
-        self._shared: FixedWindowRateLimiter | None = None
-        self._pool: ConnectionPool | None = None
-        self._ask_again = 0.0
-        self._wall = time.time() - time.monotonic()
+        self._counter: Counter | None = None
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self.problem = ""
-        """Why this process counts by itself although it should not; empty where all is well."""
         if any(settings.of(role)[name] for role in get_args(LimitedRole) for name in _COUNTED):
             self._open()
 
@@ -105,16 +93,21 @@ class PrincipalLimits:
         """Held while something is compared with a quota and then done, so that two at once do not both fit."""
         return self._locks.setdefault(who.id, asyncio.Lock())
 
+    @property
+    def problem(self) -> str:
+        """Why this process counts by itself although it should not; empty where all is well."""
+        return self._counter.problem if self._counter else ""
+
     async def look(self) -> str:
-        """Ask the shared store whether it answers; the `problem` if not."""
-        if self._shared is not None:
-            await self._count(lambda counter: counter.storage.get("anybody"))
+        """Ask the shared counters whether they answer; the `problem` if not."""
+        if self._counter is not None:
+            await self._counter.look()
         return self.problem
 
     async def close(self) -> None:
         """Let go of the connections."""
-        if self._pool is not None:
-            await self._pool.aclose()
+        if self._counter is not None:
+            await self._counter.close()
 
     async def _standing(self, name: str, quota: int, who: Principal) -> RateLimitStatus:
         item = _a_minute(quota)
@@ -123,45 +116,58 @@ class PrincipalLimits:
         return RateLimitStatus(name, quota, stats.remaining, seconds)
 
     async def _count(self, work: Callable[[FixedWindowRateLimiter], Awaitable[T]]) -> T:
-        """`work` on the counters that several servers share, or on those of this process."""
-        from limits.errors import StorageError
-
-        if self._shared is not None and time.monotonic() >= self._ask_again:
-            try:
-                async with asyncio.timeout(REDIS_SECONDS):
-                    result = await work(self._shared)
-            except (StorageError, TimeoutError, OSError) as error:
-                if not self.problem:
-                    log.warning("the Redis of limits.store does not answer (%s); this process counts by itself", error)
-                self.problem = "The Redis that counts what each may use does not answer; every server counts alone."
-                self._ask_again = time.monotonic() + AGAIN_SECONDS
-            else:
-                self.problem = ""
-                return result
-        assert self._own is not None
-        wall = time.time() - time.monotonic()
-        if wall < self._wall - _CLOCK_SECONDS:
-            # The clock was set back: what was counted would lie in the future, and stand until that has come.
-            await self._own.storage.reset()
-        self._wall = wall
-        return await work(self._own)
+        assert self._counter is not None
+        return await self._counter.count(work)
 
     def _open(self) -> None:
+        self._counter = own = OwnCounter()
+        store = self._settings.store
+        if store != "memory":
+            scheme = store.partition(":")[0]
+            self._counter = load_plugin("anaphora.counters", scheme, kind="counter", builtin=("memory",))(store, own)
+
+
+class Counter(Protocol):
+    """Where requests and tokens are counted; `problem` is why this process counts by itself although it should not."""
+
+    problem: str
+
+    async def count(self, work: Callable[[FixedWindowRateLimiter], Awaitable[T]]) -> T:
+        """Return the result of `work` on the counters."""
+
+    async def look(self) -> None:
+        """Ask whether the counters answer, and set `problem`."""
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+
+
+class OwnCounter:
+    """Counts in this process."""
+
+    problem = ""
+
+    def __init__(self) -> None:
         from limits.aio.storage import MemoryStorage
         from limits.aio.strategies import FixedWindowRateLimiter
 
-        self._own = FixedWindowRateLimiter(MemoryStorage())
-        if self._settings.store != "memory":
-            need_extra("redis", "Counting in a Redis", "redis")
-            from limits.aio.storage import RedisStorage
-            from redis.asyncio import ConnectionPool
+        self._limiter = FixedWindowRateLimiter(MemoryStorage())
+        self._wall = time.time() - time.monotonic()
 
-            store = self._settings.store
-            self._pool = ConnectionPool.from_url(store)
-            options: dict[str, Any] = {"connection_pool": self._pool, "key_prefix": "anaphora"}
-            self._shared = FixedWindowRateLimiter(
-                RedisStorage(f"async+{store}", wrap_exceptions=True, implementation="redispy", **options)
-            )
+    async def count(self, work: Callable[[FixedWindowRateLimiter], Awaitable[T]]) -> T:
+        """Return the result of `work`."""
+        wall = time.time() - time.monotonic()
+        if wall < self._wall - _CLOCK_SECONDS:
+            # The clock was set back: what was counted would lie in the future, and stand until that has come.
+            await self._limiter.storage.reset()
+        self._wall = wall
+        return await work(self._limiter)
+
+    async def look(self) -> None:
+        """Do nothing: this process answers."""
+
+    async def close(self) -> None:
+        """Do nothing: there are no connections."""
 
 
 def _a_minute(quota: int) -> RateLimitItem:

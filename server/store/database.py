@@ -2,7 +2,7 @@
 
 All writes of a process go through one thread with one connection, in the order in which they were handed over; reads
 have a few threads with a connection each. The tables are handled by the modules beside this one, which are functions of
-a connection; the dialects are in `sqlite` and `postgres`.
+a connection; kinds of databases are `sqlite` and, from plugins, the entry points `anaphora.databases`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import logging
 import sqlite3
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from sqlalchemy import Connection, Engine, column, insert, inspect, select, table
 from sqlalchemy.exc import DBAPIError
@@ -23,9 +23,7 @@ from server.plugins import parts
 from server.store.records import StoreError
 from server.store.schema import METADATA, run_statements
 from server.store.sqlite import SqliteFile, newer
-
-if TYPE_CHECKING:
-    from server.store.postgres import PostgresServer
+from text.modules import PluginError, load_plugin
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -39,20 +37,50 @@ MIGRATIONS = Path(__file__).parent / "migrations"
 _VERSION = table("alembic_version", column("version_num"))
 
 
+class DatabaseKind(Protocol):
+    """How to open and compact a kind of database, and what its errors mean.
+
+    `statements` is the folder of further statements (`TableGroup`); `name` names the database in messages.
+    """
+
+    name: str
+    statements: Path
+    writing: Engine
+    reading: Engine
+
+    def opened(self) -> AbstractContextManager[None]:
+        """Hold the database while its tables are made or changed."""
+
+    def write_nothing(self, connection: Connection) -> None:
+        """Run a statement that only a writable database accepts."""
+
+    def compact(self) -> str:
+        """Write the database anew without deleted rows; return the reason why deleted words may remain, if any."""
+
+    def dump_command(self) -> str:
+        """Return the command that saves a database outside of the home, without its password."""
+
+    def unopened(self, cause: BaseException) -> str:
+        """Build the message for a database that cannot be opened."""
+
+    def meaning(self, cause: BaseException) -> StoreError | None:
+        """Map a driver error to a `StoreError`; None where it is the caller's own."""
+
+
 class Database:
-    """A SQLite file, by its path, or a database of a PostgreSQL server, by its URL.
+    """A SQLite file, by its path, or a database that a plugin opens, by its URL.
 
     Work is a function of a connection, and of what is given after it.
     """
 
     def __init__(self, place: Path | str) -> None:
         """Open or make it and bring its tables up to date. Raises StoreError."""
-        self.kind = _kind(place, READERS)
+        self.kind = kind_of(place, READERS)
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="store-write")
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="store-read")
         try:
             with self.kind.opened(), self.kind.writing.begin() as connection:
-                _migrate(connection, self.kind.name)
+                _migrate(connection, self.kind.name, self.kind.statements)
         except (sqlite3.Error, DBAPIError) as error:
             self.close()
             raise StoreError(self.kind.unopened(_cause(error))) from error
@@ -129,7 +157,7 @@ class Database:
 def read_only(place: Path | str) -> Iterator[Connection]:
     """A connection that makes and changes nothing, also not the tables of an older version. Raises StoreError, also
     for a database of a newer one."""
-    kind = _kind(place, 1, read_only=True)
+    kind = kind_of(place, 1, read_only=True)
     try:
         with _translated(kind), kind.reading.begin() as connection:
             if inspect(connection).has_table(_VERSION.name):
@@ -139,16 +167,28 @@ def read_only(place: Path | str) -> Iterator[Connection]:
         kind.reading.dispose()
 
 
-def _kind(place: Path | str, readers: int, *, read_only: bool = False) -> SqliteFile | PostgresServer:
+def kind_of(place: Path | str, readers: int, *, read_only: bool = False) -> DatabaseKind:
+    """Return the kind of database at a place: a path's file, or what a plugin opens by the URL's scheme.
+
+    Raises StoreError where no plugin does.
+    """
     if isinstance(place, Path):
         return SqliteFile(place, readers, read_only=read_only)
-    from server.store.postgres import PostgresServer
-
-    return PostgresServer(place, readers)
+    scheme = place.partition(":")[0].partition("+")[0]
+    try:
+        opened: DatabaseKind = load_plugin("anaphora.databases", scheme, kind="database", builtin=("sqlite",))(
+            place, readers
+        )
+    except PluginError as error:
+        raise StoreError(
+            f"No installed plugin opens {scheme}:// databases. Install Anaphora with its plugin `scale` and the extra "
+            "`postgres`, or leave database.url empty to use a SQLite file in the home."
+        ) from error
+    return opened
 
 
 @contextmanager
-def _translated(kind: SqliteFile | PostgresServer) -> Iterator[None]:
+def _translated(kind: DatabaseKind) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, DBAPIError) as error:
@@ -168,13 +208,13 @@ def _cause(error: Exception) -> BaseException:
     return (error.orig or error) if isinstance(error, DBAPIError) else error
 
 
-def _migrate(connection: Connection, name: str) -> None:
+def _migrate(connection: Connection, name: str, statements: Path) -> None:
     """Make the tables, or apply the revisions that they lack."""
     revisions = _revisions()
     if not inspect(connection).has_table(_VERSION.name):
         connection.exec_driver_sql(f"CREATE TABLE {_VERSION.name} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)")
         METADATA.create_all(connection, checkfirst=False)
-        run_statements(connection, MIGRATIONS)
+        run_statements(connection, statements)
         connection.execute(insert(_VERSION), {"version_num": revisions[-1]})
     if _demand_known(connection, name) != revisions[-1]:
         from alembic import command

@@ -1,4 +1,7 @@
-"""Where SQLite and PostgreSQL speak differently: JSON in texts, days, rows put in place of others, words in texts."""
+"""SQL that databases write differently, as SQLite has it: JSON in texts, days, rows put in place of others, words.
+
+The plugin of another database adds its forms with `sqlalchemy.ext.compiler.compiles`.
+"""
 
 from __future__ import annotations
 
@@ -37,25 +40,24 @@ class day_of(GenericFunction[str]):  # noqa: N801
     inherit_cache = True
 
 
-_FORMS: dict[type[GenericFunction[Any]], tuple[str, str]] = {
-    json_text: ("json_extract({0}, '$.' || {1})", "({0}::json ->> {1})"),
-    json_count: (
-        "(SELECT count(*) FROM json_each({0}, '$.' || {1}) one{where})",
-        "(SELECT count(*) FROM json_array_elements(coalesce({0}::json -> {1}, '[]')) one(value){where})",
-    ),
-    day_of: ("date({0}, 'unixepoch')", "to_char(to_timestamp({0}) AT TIME ZONE 'UTC', 'YYYY-MM-DD')"),
-}
-_FALSE = (" WHERE NOT json_extract(one.value, '$.' || {2})", " WHERE NOT (one.value ->> {2})::boolean")
+def _render(element: GenericFunction[Any], compiler: SQLCompiler, form: str, how: dict[str, Any]) -> str:
+    return form.format(*(compiler.process(part, **how) for part in element.clauses))
 
 
-def _render(element: GenericFunction[Any], compiler: SQLCompiler, **how: Any) -> str:
-    parts = [compiler.process(part, **how) for part in element.clauses]
-    form, false = (forms[compiler.dialect.name == "postgresql"] for forms in (_FORMS[type(element)], _FALSE))
-    return form.replace("{where}", false if len(parts) > 2 else "").format(*parts)
+@compiles(json_text)
+def _json_text(element: json_text, compiler: SQLCompiler, **how: Any) -> str:
+    return _render(element, compiler, "json_extract({0}, '$.' || {1})", how)
 
 
-for _function in _FORMS:
-    compiles(_function)(_render)
+@compiles(json_count)
+def _json_count(element: json_count, compiler: SQLCompiler, **how: Any) -> str:
+    wrong = " WHERE NOT json_extract(one.value, '$.' || {2})" if len(element.clauses) > 2 else ""
+    return _render(element, compiler, f"(SELECT count(*) FROM json_each({{0}}, '$.' || {{1}}) one{wrong})", how)
+
+
+@compiles(day_of)
+def _day_of(element: day_of, compiler: SQLCompiler, **how: Any) -> str:
+    return _render(element, compiler, "date({0}, 'unixepoch')", how)
 
 
 def put(connection: Connection, table: Table, *rows: dict[str, object], keep: bool = False) -> None:
@@ -72,7 +74,7 @@ def put(connection: Connection, table: Table, *rows: dict[str, object], keep: bo
 def holds_words(connection: Connection, words: list[str]) -> list[ColumnElement[bool]]:
     """The conditions that a text holds every word, in any case and as part of longer words."""
     long = [word for word in words if len(word) >= TRIGRAM]
-    if connection.dialect.name == "postgresql" or not long:
+    if connection.dialect.name != "sqlite" or not long:
         return [TEXTS.c.text.icontains(word, autoescape=True) for word in words]
     short = [word for word in words if word not in long]
     phrases = " ".join('"' + word.replace('"', '""') + '"' for word in long)

@@ -14,12 +14,8 @@ from datetime import datetime
 from pathlib import Path
 
 from filelock import FileLock, Timeout
-from sqlalchemy import Connection, func, insert, select, text, update
 
-from server.plugins import parts
-from server.store.database import Database, read_only
-from server.store.records import HomeBusy, StoreError
-from server.store.schema import all_tables
+from server.store.records import HomeBusy
 from text.files import write_text
 
 
@@ -54,44 +50,3 @@ def _holder(note: Path) -> str:
         return f"`{holder['doing']}`, process {holder['pid']}, since {since:%Y-%m-%d %H:%M:%S %Z}"
     except (OSError, ValueError, KeyError, TypeError):
         return "another process"
-
-
-ROWS = 500
-"""Written at once."""
-
-
-def copy_database(file: Path, url: str) -> int:
-    """Copy a file, which is brought up to date first, into an empty database; how many rows there were.
-
-    Raises StoreError, and has written nothing then.
-    """
-    if not file.exists():
-        raise StoreError(f"There is no database {file} to copy.")
-    Database(file).close()
-    target = Database(url)
-
-    def copy(connection: Connection) -> int:
-        seeded = {name for group in parts("tables") for name in group.seeded}
-        tables, copied = [table for table in all_tables() if table.name not in seeded], 0
-        if used := [table.name for table in tables if connection.execute(select(table).limit(1)).first()]:
-            raise StoreError(f"The database {target.kind.name} is not empty: there are {', '.join(used)}.")
-        with read_only(file) as source:
-            for table in tables:
-                rows = source.execute(select(table).order_by(*table.primary_key)).mappings()
-                for part in rows.partitions(ROWS):
-                    connection.execute(insert(table), [dict(row) for row in part])
-                    copied += len(part)
-                if (number := table.autoincrement_column) is not None:
-                    last = func.max(number)
-                    counter = func.pg_get_serial_sequence(table.name, number.name)
-                    connection.execute(select(func.setval(counter, last)).where(text("true")).select_from(table))
-            for table in (table for table in all_tables() if table.name in seeded):
-                row = source.execute(select(table)).mappings().one()
-                if row != connection.execute(select(table)).mappings().one():
-                    connection.execute(update(table).values(dict(row)))
-        return copied
-
-    try:
-        return target.write_blocking(copy)
-    finally:
-        target.close()

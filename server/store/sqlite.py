@@ -26,7 +26,9 @@ BUSY_SECONDS = 10.0
 
 
 class SqliteFile:
-    """How to open, set up and compact a file, and what its errors mean."""
+    """A `server.store.database.DatabaseKind` by its path."""
+
+    statements = Path(__file__).parent / "migrations"
 
     def __init__(self, path: Path, readers: int, *, read_only: bool = False) -> None:
         self.path, self.name = path, str(path)
@@ -78,6 +80,10 @@ class SqliteFile:
             busy: int = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
         advice = "Another process still reads the database; end it and erase again."
         return advice if busy else ""
+
+    def dump_command(self) -> str:
+        """Return the command that saves the file."""
+        return "anaphora backup"
 
     def unopened(self, cause: BaseException) -> str:
         """Build the error for a file that cannot be opened."""

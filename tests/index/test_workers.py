@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import pickle
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,15 +20,6 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 FILES = 40
-INDEX = """
-import sys
-from pathlib import Path
-from index.indexer import index_paths
-from index.workers import RayWorkers
-from testing.encoder import WordEncoder
-with RayWorkers() as workers:
-    index_paths(Path(sys.argv[1]), "docs", [Path(sys.argv[2])], WordEncoder(), workers=workers)
-"""
 
 
 class PickledWorkers:
@@ -91,14 +79,4 @@ def test_what_lost_workers_had_embedded_is_kept(tmp_path: Path, docs: Path) -> N
         run(tmp_path / "shared", docs, PickledWorkers(last=groups + 2))
     again = run(tmp_path / "shared", docs, PickledWorkers())
     assert 0 < again.embedded < whole
-    assert written(tmp_path / "shared") == written(tmp_path / "alone")
-
-
-@pytest.mark.extended
-@pytest.mark.skipif(find_spec("ray") is None, reason="ray is not installed (extra `ray`)")
-def test_ray_writes_what_one_process_writes(tmp_path: Path, docs: Path) -> None:
-    run(tmp_path / "alone", docs)
-    command = [sys.executable, "-P", "-c", INDEX, str(tmp_path / "shared"), str(docs)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=170)
-    assert done.returncode == 0, done.stderr
     assert written(tmp_path / "shared") == written(tmp_path / "alone")

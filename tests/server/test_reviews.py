@@ -14,14 +14,7 @@ from cli import app
 from evaluation.sets import own_questions
 from papers.orconvqa.__main__ import app as orconvqa
 from rewriter.examples import read_examples
-from tests.databases import on_either
 from tests.server.test_api_conversations import ask, begin
-from tests.serving import MakeSettings
-
-
-@pytest.fixture
-def settings_for(settings_for: MakeSettings, place: Path | str) -> MakeSettings:
-    return on_either(settings_for, place)
 
 
 def listed(client: Any, **query: object) -> list[tuple[str, list[str]]]:
@@ -81,11 +74,7 @@ def test_turns_come_by_doubt_and_reviews_are_rows(running: Any) -> None:
     )
 
 
-def test_reviewed_turns_are_pairs_and_an_evaluation_set(
-    running: Any, place: Path | str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if isinstance(place, str):
-        monkeypatch.setenv("ANAPHORA_DATABASE__URL", place)
+def test_reviewed_turns_are_pairs_and_an_evaluation_set(running: Any, tmp_path: Path) -> None:
     with running.client() as client:
         talk = begin(client)
         for question in ("How long is parental leave?", "and by fax?", "who signs it", "what does it cost"):

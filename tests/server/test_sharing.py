@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 
 from server.store import grants, keys
 from testing.openai_server import FakeOpenAIServer
-from tests.databases import on_either
 from tests.serving import MakeSettings, Running, Serve
-
-
-@pytest.fixture
-def settings_for(settings_for: MakeSettings, place: Path | str) -> MakeSettings:
-    return on_either(settings_for, place)
 
 
 def key(running: Running, name: str) -> tuple[str, dict[str, str]]:

@@ -28,7 +28,9 @@ def differences(connection: Connection) -> list[object]:
 
     def ours(name: str | None, kind: str, _: object) -> bool:
         # The searched texts and their indexes are of one kind of database alone.
-        return not str(name).startswith("texts") and name not in ("turns_by_text", "conversations_by_title")
+        if kind == "table":
+            return name in METADATA.tables  # neither the searched texts, nor those of plugins
+        return name not in ("turns_by_text", "conversations_by_title")
 
     found: list[object] = compare_metadata(
         MigrationContext.configure(connection, opts={"include_name": ours}), METADATA

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, func, make_url, select
 from sqlalchemy.exc import ArgumentError
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
 
+from server.store.dialects import day_of, json_count, json_text
 from server.store.records import StoreError, StoreFull
 from server.store.schema import all_tables
 from text.modules import need_extra
@@ -33,7 +37,9 @@ _FULL = ("53100", "25006", "58030")
 
 
 class PostgresServer:
-    """How to open and compact a database of a server, and what its errors mean. Raises StoreError."""
+    """A `server.store.database.DatabaseKind` by its URL. Raises StoreError."""
+
+    statements = Path(__file__).parent
 
     def __init__(self, url: str, readers: int) -> None:
         need_extra("postgres", "PostgreSQL", "psycopg", error=StoreError)
@@ -106,11 +112,11 @@ class PostgresServer:
             return None
         return StoreError(f"The database {self.name} did not do its work: {_line(cause)}.")
 
-
-def dump_command(url: str) -> str:
-    """How the database is saved, without its password: `pg_dump` asks for that, or finds it in ~/.pgpass."""
-    parts = make_url(url).set(drivername="postgresql", password=None, query={})
-    return f"pg_dump --format=custom --file=anaphora.dump {parts.render_as_string()}"
+    def dump_command(self) -> str:
+        """Return the command that saves the database, without its password: `pg_dump` asks for that, or reads
+        ~/.pgpass."""
+        parts = self.url.set(drivername="postgresql", password=None, query={})
+        return f"pg_dump --format=custom --file=anaphora.dump {parts.render_as_string()}"
 
 
 def _alone(connection: Connection) -> None:
@@ -135,3 +141,25 @@ def _without_nul(_: object, __: object, statement: str, parameters: Any, *___: o
 
 def _line(cause: BaseException) -> str:
     return " ".join(str(cause).split())[:300]
+
+
+def _render(form: str, further: str, element: Any, compiler: SQLCompiler, how: dict[str, Any]) -> str:
+    parts = [compiler.process(part, **how) for part in element.clauses]
+    return form.replace("{where}", further if len(parts) > 2 else "").format(*parts)
+
+
+@compiles(json_text, "postgresql")
+def _json_text(element: Any, compiler: SQLCompiler, **how: Any) -> str:
+    return _render("({0}::json ->> {1})", "", element, compiler, how)
+
+
+@compiles(json_count, "postgresql")
+def _json_count(element: Any, compiler: SQLCompiler, **how: Any) -> str:
+    items = "json_array_elements(coalesce({0}::json -> {1}, '[]')) one(value)"
+    wrong = " WHERE NOT (one.value ->> {2})::boolean"
+    return _render(f"(SELECT count(*) FROM {items}{{where}})", wrong, element, compiler, how)
+
+
+@compiles(day_of, "postgresql")
+def _day_of(element: Any, compiler: SQLCompiler, **how: Any) -> str:
+    return _render("to_char(to_timestamp({0}) AT TIME ZONE 'UTC', 'YYYY-MM-DD')", "", element, compiler, how)

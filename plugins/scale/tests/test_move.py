@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from cli import app
+from cli import add_plugin_commands, app
+
+add_plugin_commands()
 
 
 def run(*words: str) -> Result:

@@ -12,6 +12,8 @@ from sqlalchemy.exc import IntegrityError
 
 from plugins.compliance import audit_log
 from plugins.compliance.erasing import forget_document, forget_person
+from plugins.scale.move import copy_database
+from plugins.scale.postgres import PostgresServer
 from server.access import LOCAL
 from server.api.security import authentication
 from server.audit_log import AuditEntry
@@ -19,8 +21,6 @@ from server.chat import open_service
 from server.chat.error_mapping import Unavailable
 from server.settings import Settings
 from server.store import Database, StoreError, conversations, keys, turns
-from server.store.home import copy_database
-from server.store.postgres import dump_command
 from testing.openai_server import FakeOpenAIServer
 from tests.databases import PostgresPrograms
 from tests.rows import ALL, MINE
@@ -32,7 +32,9 @@ def test_a_server_that_is_not_there_is_named_without_its_password() -> None:
     with pytest.raises(StoreError, match=r"anaphora at 127\.0\.0\.1:1 cannot be reached") as refused:
         Database("postgresql://me:geheim@127.0.0.1:1/anaphora")
     assert "geheim" not in str(refused.value)
-    assert "geheim" not in dump_command("postgresql://me:geheim@127.0.0.1:1/anaphora?password=geheim")
+    assert (
+        "geheim" not in PostgresServer("postgresql://me:geheim@127.0.0.1:1/anaphora?password=geheim", 1).dump_command()
+    )
     assert "geheim" not in repr(Settings(database={"url": "postgresql://me:geheim@127.0.0.1:1/anaphora"}))
     with pytest.raises(StoreError, match="written postgresql://"):
         Database("postgresql://me@host:port/anaphora")

@@ -75,7 +75,9 @@ def main() -> None:
     settings = Settings(home=options.home)
     encoder = load_encoder(resolve(settings.index.encoder, settings.home))
     reranker = open_reranker(settings)
-    retrieval = settings.retrieval.model_copy(update={"rerank_seconds": 60.0})
+    retrieval = settings.retrieval.model_copy(
+        update={"profile": settings.retrieval.profile.model_copy(update={"rerank_seconds": 60.0})}
+    )
     settings = settings.model_copy(update={"retrieval": retrieval})
     candidates = CANDIDATES * settings.llm.evidence_tokens
     print("| set | shown | " + " | ".join(f"{budget} tokens" for budget in options.budgets) + " |")

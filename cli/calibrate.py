@@ -1,4 +1,4 @@
-"""`anaphora eval calibrate`: the settings of the search that judged questions speak for."""
+"""`anaphora eval calibrate`: choose a retrieval profile on judged questions."""
 
 from __future__ import annotations
 
@@ -18,16 +18,14 @@ def calibrate(
     context: typer.Context,
     queries: Queries,
     qrels: Annotated[Path, typer.Option(help="Relevant passages of the questions (TREC or BEIR form).")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The settings to write, a part of anaphora.toml.")] = Path(
-        "calibrated.toml"
-    ),
+    out: Annotated[Path, typer.Option("--out", "-o", help="The profile to write.")] = Path("profile.toml"),
     collection: Searched = "",
     model: Annotated[str, typer.Option(help="Folder or run id of a rewriter (rewriter.model).")] = "",
     every: Every = 1,
 ) -> None:
-    """Try the gate's threshold, leg weights and reranking on judged questions; write the best settings."""
+    """Try thresholds, weights and reranking on judged questions, and write the best retrieval profile."""
     from cli.shared.resources import fetch_models, open_collection, open_rewriter
-    from evaluation.calibration import Calibration, fragment, frontier, judged
+    from evaluation.calibration import Calibration, frontier, judged
     from evaluation.metrics import read_qrels
     from evaluation.questions import read_questions
     from server.chat.loaded_models import Models
@@ -37,8 +35,11 @@ def calibrate(
     need_extra("eval", "Calibrating", "ir_measures")
     state = state_of(context)
     kind = "auto" if model else ""
-    flags = overriding(collection=collection, rewriter__threshold=0.0, rewriter__kind=kind, rewriter__model=model)
+    flags = overriding(collection=collection, rewriter__kind=kind, rewriter__model=model)
     settings = state.settings(flags)
+    # The rewriter's own gate is open: thresholds are applied by the calibration.
+    opened = settings.retrieval.profile.model_copy(update={"rewrite_threshold": 0.0})
+    ungated = settings.model_copy(update={"retrieval": settings.retrieval.model_copy(update={"profile": opened})})
     try:
         relevant = read_qrels(qrels)
     except ValueError as error:
@@ -52,13 +53,13 @@ def calibrate(
 
     fetch_models(settings, state)
     models = Models(settings)
-    with open_collection(settings, models) as searched, open_rewriter(settings, state) as rewriter:
+    with open_collection(settings, models) as searched, open_rewriter(ungated, state) as rewriter:
         calibration = Calibration(settings, searched, rewriter, models.reranker(), judged_queries, relevant, show)
         best = calibration.run()
     if not best.ndcg:
         raise InputError(f"No search found a passage of {qrels}: are they passages of the collection as it is now?")
     with text_writer(out) as file:
-        file.write(fragment(settings, best.setting))
+        file.write(best.setting.profile(settings.retrieval.profile).toml())
     unbeaten = frontier(calibration.points)
     state.out.print("nDCG@5  ms a question  setting")
     shown_points = unbeaten if best in unbeaten else sorted([*unbeaten, best], key=lambda point: point.milliseconds)

@@ -28,9 +28,6 @@ def search(
     collection: Searched = "",
     level: Annotated[Literal["passage", "document"], typer.Option(help="Rank passages or documents.")] = "passage",
     k: Annotated[int, typer.Option("--k", "-k", min=1, max=1000, help="Longest ranking of a question.")] = 100,
-    depth: Annotated[
-        int | None, typer.Option(min=1, max=1000, help="Passages each ranking contributes (retrieval.depth).")
-    ] = None,
     rerank: Annotated[
         Literal["auto", "always", "never"] | None, typer.Option(help="When to rerank (retrieval.rerank).")
     ] = None,
@@ -43,7 +40,7 @@ def search(
     from text.files import text_writer
 
     state = state_of(context)
-    flags = overriding(collection=collection, retrieval__depth=depth, retrieval__rerank=rerank, rewriter__kind=rewriter)
+    flags = overriding(collection=collection, retrieval__rerank=rerank, rewriter__kind=rewriter)
     settings = state.settings(flags)
     lines = [judged.question for judged in read_questions(queries)]
     filters = parse_where(where or [])
@@ -89,7 +86,7 @@ def search_all(
     from evaluation.metrics import run_lines
 
     # Documents are found through their passages: as many of them as each ranking contributes.
-    wanted = k if level == "passage" else max(k, search.settings.retrieval.depth)
+    wanted = k if level == "passage" else max(k, search.settings.retrieval.profile.depth)
     spaces = False
     for query in queries:
         searched = search.find(

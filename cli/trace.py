@@ -107,7 +107,7 @@ def replay(
     model: Answering = "",
     sets: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Another setting, such as a leg's weight; repeatable."),
+        typer.Option("--set", metavar="NAME=VALUE", help="Another setting, such as retrieval.evidence=3; repeatable."),
     ] = None,
     keep: Annotated[
         Path | None, typer.Option(help="Add the turn to this file as a case for `anaphora eval` and `diagnose`.")
@@ -176,14 +176,12 @@ async def _whole(service: ChatService, turn: str) -> str:
 
 
 def _overrides(sets: Iterable[str], model: str) -> dict[str, Any]:
-    """`retrieval.legs.typed.lexical=0.5` and the like as settings. Raises InputError."""
+    """`retrieval.profile.depth=50` and the like as settings. Raises InputError."""
     values = overriding(llm__model=model)
     for assignment in sets:
         name, equals, value = assignment.partition("=")
         if not (name.strip() and equals):
-            raise InputError(
-                f"{assignment!r} is not NAME=VALUE; write for example --set retrieval.legs.typed.lexical=0.5."
-            )
+            raise InputError(f"{assignment!r} is not NAME=VALUE; write for example --set retrieval.profile.depth=50.")
         *groups, leaf = name.strip().split(".")
         within = values
         for group in groups:

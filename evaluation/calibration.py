@@ -1,8 +1,7 @@
-"""Choosing the settings of a search on judged questions: nDCG@5 against milliseconds.
+"""Choose a retrieval profile on judged questions: nDCG@5 against milliseconds.
 
-Every setting is tried by the code of a chat turn. The gate's threshold comes first, then the weights of the
-rewritten leg and of the document that is spoken of, one after the other; last, how many passages the
-cross-encoder reads. Training a rewriter, and choosing between two, are done elsewhere.
+Every profile is tried by the code of a chat turn. The rewriter's threshold comes first, then the weights of the
+rewritten variant and of the document prior; last, how many passages the cross-encoder reads.
 """
 
 from __future__ import annotations
@@ -10,12 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from evaluation.metrics import Qrels, evaluate
 from evaluation.questions import Question
 from rewriter.protocol import Conversation, Rewrite
-from server.settings import LegWeights, Settings
+from server.settings import Settings
+from server.settings.profile import RetrievalProfile
 from server.turn.search import Searchable, TurnSearch
 
 if TYPE_CHECKING:
@@ -34,37 +34,39 @@ WORTH = 0.002
 class CalibrationSetting:
     """A way to search, in words and as what it changes in the settings.
 
-    Leg weights are multiplied by `rewritten` and `subject`; `threshold` is the gate's, None the rewriter's own;
-    `read` is how many passages the cross-encoder reads, 0 for none.
+    Weights of the rewritten variants and the document prior are multiplied by `rewritten` and `document_prior`;
+    `threshold` is the rewriter's, None its own; `read` is how many passages the cross-encoder reads, 0 for none.
     """
 
     threshold: float | None = None
     rewritten: float = 1.0
-    subject: float = 1.0
+    document_prior: float = 1.0
     read: int = 0
 
+    def profile(self, profile: RetrievalProfile) -> RetrievalProfile:
+        """Return the profile with these changes."""
+        variants = {"rewritten": profile.variants.rewritten, "expanded": profile.variants.expanded}
+        weights = {
+            f"{name}.{ranking}": weight * self.rewritten
+            for name, variant in variants.items()
+            for ranking, weight in variant
+        }
+        update = {
+            "document_prior": profile.document_prior * self.document_prior,
+            "rewrite_threshold": self.threshold,
+            "rerank_top": self.read,
+        }
+        return profile.weighed(weights).model_copy(update=update)
+
     def applied(self, settings: Settings) -> Settings:
-        """The settings with this one's changes."""
-        legs = settings.retrieval.legs
-        update: dict[str, Any] = {"subject": legs.subject * self.subject}
-        for name in ("rewritten", "expanded"):
-            leg: LegWeights = getattr(legs, name)
-            weights = {"lexical": leg.lexical * self.rewritten, "dense": leg.dense * self.rewritten}
-            update[name] = leg.model_copy(update=weights)
-        legs = legs.model_copy(update=update)
-        changed: dict[str, Any] = {"legs": legs, "rerank": "auto" if self.read else "never"}
-        if self.read:
-            changed["rerank_top"] = self.read
-        return settings.model_copy(
-            update={
-                "retrieval": settings.retrieval.model_copy(update=changed),
-                "rewriter": settings.rewriter.model_copy(update={"threshold": self.threshold}),
-            }
-        )
+        """Return the settings with these changes."""
+        update = {"profile": self.profile(settings.retrieval.profile), "rerank": "auto" if self.read else "never"}
+        return settings.model_copy(update={"retrieval": settings.retrieval.model_copy(update=update)})
 
     def __str__(self) -> str:
         gate = "own" if self.threshold is None else f"{self.threshold:g}"
-        return f"gate {gate}, rewritten × {self.rewritten:g}, subject × {self.subject:g}, reads {self.read}"
+        prior = f"document prior × {self.document_prior:g}"
+        return f"gate {gate}, rewritten × {self.rewritten:g}, {prior}, reads {self.read}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ class Calibration:
         best = self._try(CalibrationSetting())
         best = self._best(best, (replace(best.setting, threshold=at) for at in THRESHOLDS))
         best = self._best(best, (replace(best.setting, rewritten=share) for share in SHARES))
-        best = self._best(best, (replace(best.setting, subject=share) for share in (0.0, *SHARES)))
+        best = self._best(best, (replace(best.setting, document_prior=share) for share in (0.0, *SHARES)))
         if self.reranker is not None:
             best = self._best(best, (replace(best.setting, read=read) for read in READ))
         return best
@@ -156,21 +158,6 @@ class GatedRewriter:
         if self.threshold is None or needed is None or needed >= self.threshold:
             return rewrite
         return Rewrite(question, "keep", confidence=1 - needed, seconds=rewrite.seconds, history_probability=needed)
-
-
-def fragment(settings: Settings, setting: CalibrationSetting) -> str:
-    """The part of an `anaphora.toml` that makes a setting the server's."""
-    chosen = setting.applied(settings)
-    legs, retrieval = chosen.retrieval.legs, chosen.retrieval
-    lines = ["[retrieval]", f'rerank = "{retrieval.rerank}"', f"rerank_top = {retrieval.rerank_top}", ""]
-    lines += ["[retrieval.legs]", f"subject = {legs.subject:g}", ""]
-    for name in ("rewritten", "expanded"):
-        leg: LegWeights = getattr(legs, name)
-        lines += [f"[retrieval.legs.{name}]", f"lexical = {leg.lexical:g}", f"dense = {leg.dense:g}"]
-        lines += [f"leaning = {leg.leaning:g}", ""]
-    if setting.threshold is not None:
-        lines += ["[rewriter]", f"threshold = {setting.threshold:g}", ""]
-    return "\n".join(lines)
 
 
 def frontier(points: Sequence[CalibrationPoint]) -> list[CalibrationPoint]:

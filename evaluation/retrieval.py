@@ -265,8 +265,8 @@ def _rewrite(system: System, question: Question, rewrites: Mapping[str, Mapping[
 
 
 def _alone(system: System, question: Question, rewrites: Mapping[str, Mapping[str, Rewrite]]) -> str | None:
-    """The text searched for by itself; None where the legs of a turn are searched."""
-    if system.retriever == "legs":
+    """The text searched for by itself; None where the query variants of a turn are searched."""
+    if system.retriever == "variants":
         return None
     if system.form == "typed":
         return question.text
@@ -285,7 +285,7 @@ def _encoded(
     for question in questions:
         rewrite = search.rewriter.rewrite(question.conversation, question.text)
         plan = search.plan(question.text, question.conversation, rewrite, _alone(system, question, rewrites))
-        yield from (query.text for query in plan.legs.queries if query.dense > 0)
+        yield from (query.text for query in plan.variants.queries if query.dense > 0)
 
 
 def _rank(
@@ -339,7 +339,7 @@ def _latency(
     """Seconds from question to hits. The collection is opened anew: an open one remembers queries."""
     seconds = []
     with closing(bench.open(name, bench.plain)) as collection:
-        limit = bench.settings.retrieval.rerank_seconds
+        limit = bench.settings.retrieval.profile.rerank_seconds
         search = _search(system, collection, rewrites, sample, bench.settings, bench.reranker, limit)
         _find(search, system, sample[0], rewrites, DEPTH)
         for question in sample[1:]:

@@ -395,7 +395,7 @@ def parse_gate(text: str) -> QualityGate:
     if not pattern or pattern.count("/") not in (0, 4):
         raise EvaluationError(
             f"{text!r} is no gate: write MEASURE=NUMBER or SET/LEVEL/SYSTEM/PART/MEASURE=NUMBER, such as "
-            "doc2dial/section/auto:legs/all/R@20=0.85; * stands for anything."
+            "doc2dial/section/auto:variants/all/R@20=0.85; * stands for anything."
         )
     return QualityGate(pattern if "/" in pattern else f"*/all/{pattern}", least)
 

@@ -1,10 +1,10 @@
 """The settings an evaluation compares, by name: what is searched for, how, and whether it is reranked.
 
-`FORM[:RETRIEVER][+RERANK]`, for example `typed:bm25`, `context:rrf`, `auto:legs+rerank`.
+`FORM[:RETRIEVER][+RERANK]`, for example `typed:bm25`, `context:rrf`, `auto:variants+rerank`.
 
 FORM       `typed` (the user's words), `context` (the previous exchange and the question), `human` (what a person
            wrote), or a rewriter: `auto` (the one a turn would use by default), `prompted`, a run's id, a folder.
-RETRIEVER  `bm25`, `dense`, `rrf` (both, fused): the form's text alone. `legs`: everything a chat turn searches,
+RETRIEVER  `bm25`, `dense`, `rrf` (both, fused): the form's text alone. `variants`: everything a chat turn searches,
            with the form as its rewrite.
 RERANK     `+rerank` (as a turn does: only where a stand-alone question is known), `+rerank-always`.
 
@@ -25,7 +25,8 @@ from evaluation.sets import EvalSet, JudgedLevel
 from index.documents import Document
 from index.query import Hit, Query, Where
 from rewriter.protocol import Conversation, Rewrite
-from server.settings import LegsSettings, LegWeights, Settings
+from server.settings import Settings
+from server.settings.profile import RetrievalProfile, packaged_profile
 from server.turn.search import Searchable
 
 SHOWN_CHARS = 400
@@ -115,25 +116,26 @@ def write_texts(
     )
 
 
-Retriever: TypeAlias = Literal["bm25", "dense", "rrf", "legs"]
+Retriever: TypeAlias = Literal["bm25", "dense", "rrf", "variants"]
 Reranking: TypeAlias = Literal["never", "auto", "always"]
 
 FIXED_FORMS = ("typed", "context", "human")
 
 DEFAULT_SYSTEMS = (
     "typed:bm25", "typed:dense", "typed:rrf", "context:bm25", "context:dense", "context:rrf", "human:bm25",
-    "human:dense", "human:rrf", "auto:rrf", "typed:legs", "auto:legs", "human:legs",
+    "human:dense", "human:rrf", "auto:rrf", "typed:variants", "auto:variants", "human:variants",
 )  # fmt: skip
 
-_NONE = LegWeights(lexical=0, dense=0)
 
-
-def rewrite_alone() -> LegsSettings:
-    """The rewritten text and no other leg, with weights that follow nothing."""
-    legs = LegsSettings()
-    others = {name: _NONE for name, weights in legs if isinstance(weights, LegWeights)}
-    alone = {"rewritten": LegWeights(lexical=1, dense=1), "clarity": 0.0}
-    return legs.model_copy(update={**others, **alone})
+def rewrite_alone() -> RetrievalProfile:
+    """Return a profile that searches the rewritten text and no other variant."""
+    profile = packaged_profile()
+    weights = {
+        f"{name}.{ranking}": float(name == "rewritten")
+        for name, variant in profile.variants.model_dump().items()
+        for ranking in variant
+    }
+    return profile.weighed(weights).model_copy(update={"clarity": 0.0})
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,15 +157,15 @@ class System:
         return "" if self.form in FIXED_FORMS else self.form
 
     def settings(self, settings: Settings) -> Settings:
-        """`settings` with the legs and the reranking of this system."""
+        """`settings` with the query variants and the reranking of this system."""
         changes: dict[str, object] = {"rerank": self.rerank}
-        if self.retriever != "legs":
-            changes["legs"] = rewrite_alone()
+        if self.retriever != "variants":
+            changes["profile"] = rewrite_alone()
         return settings.model_copy(update={"retrieval": settings.retrieval.model_copy(update=changes)})
 
     def collection(self, collection: Searchable) -> Searchable:
         """`collection`, with one of its rankings left out where the system has only one."""
-        if self.retriever in ("rrf", "legs"):
+        if self.retriever in ("rrf", "variants"):
             return collection
         return OneRanking(collection, lexical=self.retriever == "bm25")
 
@@ -180,11 +182,13 @@ def parse(name: str) -> System:
         form, retriever = head, "rrf"
     if not form or retriever not in get_args(Retriever) or not rerank:
         raise EvaluationError(
-            f"{name!r} is no system: write FORM:RETRIEVER, such as typed:bm25, context:rrf or auto:legs+rerank. The "
-            f"retrievers are {', '.join(get_args(Retriever))}."
+            f"{name!r} is no system: write FORM:RETRIEVER, such as typed:bm25 or auto:variants+rerank. "
+            f"The retrievers are {', '.join(get_args(Retriever))}."
         )
-    if (form, retriever) == ("context", "legs"):
-        raise EvaluationError("context:legs is no system: the legs hold the previous exchange already; use typed:legs.")
+    if (form, retriever) == ("context", "variants"):
+        raise EvaluationError(
+            "context:variants is no system: the variants hold the previous exchange already; use typed:variants."
+        )
     return System(form, cast("Retriever", retriever), cast("Reranking", rerank))
 
 

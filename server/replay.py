@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from index.documents import Document
 from index.query import Hit, Passage, Query, Where
 from rewriter.protocol import Conversation, Message, Rewrite, Term
-from server.settings import LegsSettings, Settings
+from server.settings import Settings
 from server.store.records import Trace, TraceStep
 from server.turn.events import Event, EvidenceEvent
 from server.turn.models import AnswerStyle, TurnModels
@@ -248,8 +248,8 @@ def prompt_texts(parts: Sequence[Mapping[str, Any]]) -> list[str]:
 @dataclass(frozen=True, slots=True)
 class ReplayChanges:
     """Changes to apply: the rewrite, evidence to `add` (ids of passages or documents) and to `drop` (numbers; or all
-    others, with `alone`), the instructions of the model, weights of `legs` (`typed.lexical` and the like), and whether
-    there is `another_model`. Other settings are the engine's own."""
+    others, with `alone`), the instructions of the model, `weights` of query variants (`typed.lexical` and the like),
+    and whether there is `another_model`. Other settings are the engine's own."""
 
     rewrite: str = ""
     add: tuple[str, ...] = ()
@@ -257,7 +257,7 @@ class ReplayChanges:
     alone: bool = False
     prompt: str = ""
     another_model: bool = False
-    legs: Mapping[str, float] = field(default_factory=dict)
+    weights: Mapping[str, float] = field(default_factory=dict)
 
 
 def demand_record(trace: Trace) -> None:
@@ -286,7 +286,7 @@ async def replay(
     engine = _ReplayEngine(
         collection=lambda name: cast("Searchable", RecordedSearch(trace, collection(name))),
         models=RecordedModels(trace, changes.rewrite, changes.another_model, reranker, models),
-        settings=_weighed(settings, changes.legs),
+        settings=_weighed(settings, changes.weights),
     )
     engine.trace, engine.changes = trace, changes
     request: Mapping[str, Any] = trace.request
@@ -312,18 +312,15 @@ async def replay(
 
 
 def _weighed(settings: Settings, weights: Mapping[str, float]) -> Settings:
-    """Settings with other weights of legs. Raises ReplayError."""
-    legs = settings.retrieval.legs.model_dump()
-    for name, weight in weights.items():
-        leg, _, ranking = name.partition(".")
-        if ranking not in ("lexical", "dense") or not isinstance(legs.get(leg), dict):
-            raise ReplayError(f"There is no weight {name[:80]!r}; one is called typed.lexical.")
-        legs[leg][ranking] = weight
+    """Return settings with other weights of query variants. Raises ReplayError."""
+    retrieval = settings.retrieval
     try:
-        other = LegsSettings.model_validate(legs)
+        profile = retrieval.profile.weighed(weights)
     except ValidationError as error:
         raise ReplayError(f"The weights do not hold: {error.errors()[0]['msg']}.") from error
-    return settings.model_copy(update={"retrieval": settings.retrieval.model_copy(update={"legs": other})})
+    except ValueError as error:
+        raise ReplayError(f"{error}.") from error
+    return settings.model_copy(update={"retrieval": retrieval.model_copy(update={"profile": profile})})
 
 
 class _ReplayEngine(TurnEngine):
@@ -371,7 +368,7 @@ class _ReplaySearch(TurnSearch):
         added = [Hit(passage, best, {"added": 1}) for name in changes.add for passage in _named(name, hits, searched)]
         names = {hit.passage.id for hit in added}
         if added and reranked and self.reranker is not None:
-            seconds, inputs = self.settings.retrieval.rerank_seconds, self.reading(plan, self.reranker)
+            seconds, inputs = self.settings.retrieval.profile.rerank_seconds, self.reading(plan, self.reranker)
             # Read as the others were, for what is thought of them decides whether there is an answer.
             added = [replace(hit, score=best) for hit in self.reranker.rerank(hits=added, seconds=seconds, **inputs)]
         remaining = [] if changes.alone else [hit for hit in hits if hit.passage.id not in dropped | names]

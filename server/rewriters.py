@@ -101,17 +101,18 @@ def chosen_folder(settings: Settings) -> Path | None:
 
 
 def open_rewriter(settings: Settings, chat_model: BaseChatModel | None = None) -> Rewriter:
-    """The rewriter of the settings. The prompted one needs `chat_model`; without, the legs are left to themselves.
+    """The rewriter of the settings. The prompted one needs `chat_model`; without it, query variants alone search.
 
     Raises RunError where the folder that is wanted is missing, unfinished or damaged.
     """
     if settings.rewriter.kind == "prompted" and chat_model is not None:
         from rewriter.prompted import PromptedRewriter
 
+        profile = settings.retrieval.profile
         named = settings.rewriter.model_name
         if named and settings.llm.remote:
             chat_model = chat_model.model_copy(update={"model_name": named})
-        return PromptedRewriter(chat_model, settings.rewriter.timeout_seconds, settings.rewriter.history_turns)
+        return PromptedRewriter(chat_model, profile.rewrite_seconds, profile.history_messages)
     folder = chosen_folder(settings) if settings.rewriter.kind == "auto" else None
     return PassThroughRewriter() if folder is None else _trained(folder, settings)
 
@@ -184,12 +185,12 @@ def _packaged(settings: Settings) -> Rewriter:
 
 
 def _trained(folder: Path, settings: Settings) -> Rewriter:
-    rewriter = settings.rewriter
+    profile = settings.retrieval.profile
     return load_rewriter(
         folder,
         Serving(
-            timeout_seconds=rewriter.timeout_seconds,
-            history_messages=rewriter.history_turns,
-            threshold=rewriter.threshold,
+            timeout_seconds=profile.rewrite_seconds,
+            history_messages=profile.history_messages,
+            threshold=profile.rewrite_threshold,
         ),
     )

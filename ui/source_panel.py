@@ -105,17 +105,17 @@ def _within(highlights: Sequence[ReaderMark], start: int, end: int) -> list[Read
     ]
 
 
-def leg_name(name: str) -> str:
-    """A leg of the search in words; one this page does not know keeps its name."""
+def variant_name(name: str) -> str:
+    """A query variant in words; one this page does not know keeps its name."""
     return gettext(_LEGS[name]) if name in _LEGS else name
 
 
 def ranking_name(label: str) -> str:
     """`typed/bm25` in words."""
-    leg, _, ranking = label.partition("/")
+    variant, _, ranking = label.partition("/")
     if not ranking:
-        return gettext(_OTHERS[leg]) if leg in _OTHERS else leg_name(leg)
-    return f"{leg_name(leg)}, {gettext(_RANKINGS[ranking]) if ranking in _RANKINGS else ranking}"
+        return gettext(_OTHERS[variant]) if variant in _OTHERS else variant_name(variant)
+    return f"{variant_name(variant)}, {gettext(_RANKINGS[ranking]) if ranking in _RANKINGS else ranking}"
 
 
 def document_link(collection: str, document_id: str, start: int = 0, end: int = 0, part: str = "") -> str:

@@ -55,7 +55,7 @@ def add_traces(app: FastAPI, service: ChatService) -> None:
             add=tuple(filter(None, map(str.strip, add.splitlines()))),
             drop=tuple(map(int, drop.replace(",", " ").split())),
             prompt=prompt.strip(),
-            legs={name: float(weight) for name, weight in sent.items() if "." in name and _WEIGHT.fullmatch(weight)},
+            weights={name: float(weight) for name, weight in sent.items() if "." in name and _WEIGHT.fullmatch(weight)},
         )
         played = await acting.turns.replay(turn_id, changes, model)
         if keep:
@@ -73,11 +73,6 @@ def add_traces(app: FastAPI, service: ChatService) -> None:
                 {"status": difference.status, "left": difference.left, "right": difference.right}
                 for difference in changes
             ]
-        legs = {
-            leg: {ranking: weights[ranking] for ranking in ("lexical", "dense")}
-            for leg, weights in service.settings.retrieval.legs.model_dump().items()
-            if isinstance(weights, dict)
-        }
         # Within an element no text may end it.
         data = json.dumps(rows, ensure_ascii=False).replace("<", "\\u003c")
         return page(
@@ -90,7 +85,7 @@ def add_traces(app: FastAPI, service: ChatService) -> None:
             replayed=sent is not None,
             sent=defaultdict(str, sent or {}),
             weighed=any("." in name and value for name, value in (sent or {}).items()),
-            legs=legs,
+            variants=service.settings.retrieval.profile.variants.model_dump(),
             models=[*service.settings.llm.choices, "none"],
             cases=acting.admin.may("server"),
             calls=len(rows),

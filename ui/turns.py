@@ -31,7 +31,7 @@ from server.chat import (
 from text.translation import gettext, message, ngettext
 from ui.annotations import Annotation, Chip, Doubt
 from ui.safe_html import render_markdown
-from ui.source_panel import leg_name, sources_html
+from ui.source_panel import sources_html, variant_name
 from ui.templates import render
 
 _MARKER = re.compile(r"\[(\d{1,3})\]")
@@ -107,7 +107,7 @@ def describe(rewrite: RewriteEvent, edited: bool) -> Decision:
         case "failed":
             message = gettext("Rewriting failed%(reason)s; the typed question was searched.", reason=reason)
             return Decision(gettext("not rewritten"), message + by)
-    if len(rewrite.legs) > 1:
+    if len(rewrite.variants) > 1:
         message = gettext("The question was searched as typed, along with the turns before it.")
         return Decision(gettext("with the conversation"), message + sure + by)
     return Decision("", gettext("The question was searched as typed.") + sure + by)
@@ -266,7 +266,7 @@ class TurnView:
             alternatives=alternatives,
             nearest=[(quoted.n, render_markdown(quoted.quote)) for quoted in self.nearest] if waiting else [],
             notices=self._notices(),
-            legs=[(leg_name(leg.name), leg) for leg in rewrite.legs] if rewrite else [],
+            variants=[(variant_name(variant.name), variant) for variant in rewrite.variants] if rewrite else [],
             timings=self._timings(),
             stage=self._stage(),
             versions=self.versions if self.id in self.versions and len(self.versions) > 1 else (),

@@ -67,8 +67,10 @@ def leaves(kind: type[Settings]) -> Iterator[SettingRow]:
 
 
 def _leaves(path: tuple[str, ...], field: FieldInfo, default: object, about: str) -> Iterator[SettingRow]:
+    from server.settings.profile import RetrievalProfile
+
     description = " ".join(part for part in (about, field.description) if part)
-    if not isinstance(default, BaseModel):
+    if not isinstance(default, BaseModel) or isinstance(default, RetrievalProfile):
         yield SettingRow(path, field, description, default)
         return
     # A group within a group says by its description which of several alike it is.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from server.chat import CitationEvent, DocumentText, DoneEvent, ErrorEvent, Event, Evidence, RewriteEvent
 
-LEG_WORDS = {
+VARIANT_WORDS = {
     "users": "your last question",
     "exchange": "the previous answer",
     "opening": "the first question",
@@ -136,7 +136,9 @@ class Transcript:
         from rich.text import Text
 
         others = [
-            LEG_WORDS.get(leg.name, leg.name) for leg in event.legs if leg.text not in (event.text, event.question)
+            VARIANT_WORDS.get(variant.name, variant.name)
+            for variant in event.variants
+            if variant.text not in (event.text, event.question)
         ]
         if event.text != event.question or others:
             line = Text("searched for: ", style="dim")

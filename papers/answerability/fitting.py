@@ -254,7 +254,9 @@ def read_cases(path: Path) -> Iterator[Case]:
 def _searched(
     eval_set: EvalSet, pairs: Sequence[tuple[EvalSet, Question]], bench: Bench, rewriter: Rewriter, answerable: float
 ) -> Iterator[Case]:
-    retrieval = bench.settings.retrieval.model_copy(update={"rerank_seconds": READ_SECONDS})
+    retrieval = bench.settings.retrieval.model_copy(
+        update={"profile": bench.settings.retrieval.profile.model_copy(update={"rerank_seconds": READ_SECONDS})}
+    )
     with closing(bench.open(index_set(eval_set, bench))) as collection:
         search = TurnSearch(
             collection=lambda _: collection,

@@ -53,7 +53,7 @@ def rewrite(
     ):
 
         async def make(line: InputLine[Question]) -> dict[str, Any]:
-            seconds, question = settings.rewriter.timeout_seconds, line.asked
+            seconds, question = settings.retrieval.profile.rewrite_seconds, line.asked
             made = await rewrite_within(seconds, used, question.conversation, question.text, blocking=True)
             return {"id": line.id, "question": question.text, "rewriter": label, **asdict(made)}
 
@@ -77,4 +77,8 @@ def label_of(settings: Settings) -> str:
     kind = settings.rewriter.kind
     if kind == "auto":
         return fingerprint(settings)
-    return kind if kind == "none" else ":".join((kind, settings.llm.model, str(settings.rewriter.history_turns)))
+    return (
+        kind
+        if kind == "none"
+        else ":".join((kind, settings.llm.model, str(settings.retrieval.profile.history_messages)))
+    )

@@ -68,9 +68,9 @@ from server.turn.events import ErrorEvent as ErrorEvent
 from server.turn.events import Event as Event
 from server.turn.events import Evidence as Evidence
 from server.turn.events import EvidenceEvent as EvidenceEvent
-from server.turn.events import Leg as Leg
 from server.turn.events import NearestEvent as NearestEvent
 from server.turn.events import PageBox as PageBox
+from server.turn.events import QueryVariant as QueryVariant
 from server.turn.events import Quotation as Quotation
 from server.turn.events import RewriteEvent as RewriteEvent
 from server.turn.events import StepEvent as StepEvent

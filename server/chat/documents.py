@@ -430,7 +430,7 @@ def is_answered(search: TurnSearch, collection: str, suggestion: Suggestion) -> 
     here = [hit for hit in first if tuple(hit.passage.heading) == suggestion.heading]
     language = language_of_hits(searched.hits, search.settings.index.language)
     likely = chances(searched.plan, searched.hits, language)
-    if not here or decide(likely, search.settings.retrieval, may_ask=True) != "answer":
+    if not here or decide(likely, search.settings.retrieval.profile, may_ask=True) != "answer":
         return False
     evidence = select_evidence(here, limit=FOUND, budget=2000)
     read = search.read if search.reranker is not None else None

@@ -25,8 +25,6 @@ from pydantic_settings import (
 from server.settings.groups import PARALLEL as PARALLEL
 from server.settings.groups import SERVERS as SERVERS
 from server.settings.groups import AnswerSettings as AnswerSettings
-from server.settings.groups import LegsSettings as LegsSettings
-from server.settings.groups import LegWeights as LegWeights
 from server.settings.groups import LLMSettings as LLMSettings
 from server.settings.groups import RetrievalSettings as RetrievalSettings
 from server.settings.groups import SettingsGroup, is_loopback
@@ -118,8 +116,8 @@ class RewriterSettings(SettingsGroup):
 
     kind: Literal["auto", "none", "prompted"] = Field(
         "auto",
-        description="`auto` takes a trained one (milliseconds); `none` leaves it to the legs; `prompted` asks the LLM "
-        "(seconds on a CPU).",
+        description="`auto` takes a trained one (milliseconds); `none` leaves it to the query variants; "
+        "`prompted` asks the LLM (seconds on a CPU).",
     )
     model: str = Field(
         "", description="Folder or run id for `auto`; empty takes the promoted run, else the packaged one."
@@ -128,20 +126,6 @@ class RewriterSettings(SettingsGroup):
         "",
         description="Model name at the URL of `llm.model` that `prompted` asks, such as an adapter's; empty asks the "
         "one that answers.",
-    )
-    threshold: float | None = Field(
-        None,
-        ge=0,
-        le=1,
-        description="Belief from which a question counts as one that needs its history; empty takes "
-        "the rewriter's own.",
-    )
-    alternatives: int = Field(
-        0, ge=0, le=5, description="Further forms a rewriter that writes is asked for; each is one more leg."
-    )
-    timeout_seconds: float = Field(8.0, gt=0, description="After this the typed question is used, in seconds.")
-    history_turns: int = Field(
-        6, ge=0, description="Messages of history that a rewriter which writes sees, newest kept."
     )
 
 

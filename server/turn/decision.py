@@ -6,7 +6,7 @@ is put. Support by the documents can only raise the chance of answering: those w
 fitted. `python -m papers.answerability measure --fit` writes `decision.json`; `docs/lab/evaluation.md` holds
 what it is worth. Two models are kept: one for passages that a cross-encoder has read.
 
-The thresholds are the settings' (`retrieval.answerable`, `retrieval.ask_back`), the consequences the pipeline's.
+`RetrievalProfile` holds the thresholds `answerable` and `ask_back`; `server.turn.run` acts on the outcome.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import regex
 
 from index.query import Hit
 from rewriter.protocol import Conversation
-from server.settings import RetrievalSettings
+from server.settings.profile import RetrievalProfile
 from server.turn.events import Alternative, Evidence
 from server.turn.search import SearchPlan
 from text.languages import ENGLISH, analysis
@@ -107,7 +107,7 @@ def signals(plan: SearchPlan, hits: Sequence[Hit], language: str = ENGLISH) -> d
     question needs its history. The others tell how the question is put, by English words.
     """
     first = hits[:READ]
-    searched = plan.legs.rerank_question or plan.question
+    searched = plan.variants.rerank_question or plan.question
     wanted = set(stems(searched, language))
     held = [frozenset(stems(hit.passage.indexed_text, language)) for hit in first]
     weights = {word: math.log(1 + len(held) / (0.5 + sum(word in words for words in held))) for word in wanted}
@@ -144,10 +144,10 @@ def chances(plan: SearchPlan, hits: Sequence[Hit], language: str = ENGLISH) -> C
     return models()["read" if "best relevance" in values else "unread"].chances(values)
 
 
-def decide(chances: Chances, settings: RetrievalSettings, *, may_ask: bool = True) -> Outcome:
-    """The outcome by the settings' thresholds; of two that are passed, the likelier."""
-    asks = may_ask and chances.ask >= settings.ask_back > 0
-    refuses = 1 - chances.refuse < settings.answerable
+def decide(chances: Chances, profile: RetrievalProfile, *, may_ask: bool = True) -> Outcome:
+    """Return the outcome by the profile's thresholds; of two that are passed, the likelier."""
+    asks = may_ask and chances.ask >= profile.ask_back > 0
+    refuses = 1 - chances.refuse < profile.answerable
     if asks and (not refuses or chances.ask >= chances.refuse):
         return "ask"
     return "refuse" if refuses else "answer"

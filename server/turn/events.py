@@ -19,7 +19,7 @@ class _Event(BaseModel):
     model_config = ConfigDict(frozen=True, from_attributes=True)
 
 
-class Leg(_Event):
+class QueryVariant(_Event):
     """One query of the search and its weights."""
 
     name: str
@@ -75,7 +75,7 @@ class RewriteEvent(_Event):
         default=None, description="Calibrated probability that the question cannot be understood alone."
     )
     rewriter: str
-    legs: list[Leg]
+    variants: list[QueryVariant]
     seconds: float
 
 

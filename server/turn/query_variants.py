@@ -1,4 +1,4 @@
-"""The legs of a follow-up: the forms in which one question is searched at once.
+"""Build the query variants of a follow-up: the forms in which one question is searched at once.
 
 None is right everywhere: alone a follow-up may say nothing, with its history it may drag the last topic along. Fusing
 many forms settles most of that, and the typed question's own clarity settles more. The weights were chosen by
@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from index.query import Query
 from rewriter.protocol import Conversation, Rewrite
-from server.settings import LegsSettings, LegWeights
+from server.settings.profile import RetrievalProfile, VariantWeights
 
 HISTORY_CHARS = 8000
-"""Longest history of the `conversation` leg, in characters, the newest kept."""
+"""Longest history of the variant `conversation`, in characters, the newest kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +35,20 @@ class QueryVariants:
         return tuple(query for query in self.queries if not query.documents)
 
 
-def build_variants(conversation: Conversation, question: str, rewrite: Rewrite, weights: LegsSettings) -> QueryVariants:
-    """The typed question always; its history and its rewritten form where there are any.
+def build_variants(
+    conversation: Conversation, question: str, rewrite: Rewrite, profile: RetrievalProfile
+) -> QueryVariants:
+    """Return the typed question, and its history and its rewritten form where there are any.
 
-    The first question of a conversation stands alone, and so does one that the rewriter kept and is
-    sure of. Weights follow the rewriter's belief that the question needs its history, where it has one; else a
-    rewrite's weight follows its confidence. Further forms of a rewrite weigh less by their rank. A sentence that was
-    written from words that were found is for people and for the model that answers; what is searched, and read again by
-    a cross-encoder that reads conversations, are the words, since they err less.
+    The first question of a conversation stands alone, and so does one that the rewriter kept with confidence. A
+    sentence's weight follows the rewriter's confidence. Where a sentence was written from words that were found, the
+    search and the cross-encoder read the words, since they err less.
     """
+    weights = profile.variants
     if not conversation and (rewrite.decision != "rewrite" or rewrite.text == question):
         return QueryVariants((Query(question, "typed"),), question)
     history_probability = rewrite.history_probability
-    queries = [_query("typed", question, weights.typed, history_probability, clarity=weights.clarity)]
+    queries = [_query("typed", question, weights.typed, clarity=profile.clarity)]
     standalone: str | None = None
     if (
         rewrite.expansion
@@ -56,15 +57,13 @@ def build_variants(conversation: Conversation, question: str, rewrite: Rewrite, 
     ):
         standalone = rewrite.text
         text = _joined(question, words(rewrite)) if rewrite.decision == "rewrite" else rewrite.text
-        queries.append(_query("expanded", text, weights.expanded, history_probability))
+        queries.append(_query("expanded", text, weights.expanded))
     elif rewrite.decision == "rewrite" or (rewrite.decision == "keep" and rewrite.confidence is not None):
         standalone = rewrite.text
         share = 1.0 if rewrite.confidence is None else rewrite.confidence
-        queries.append(_query("rewritten", rewrite.text, weights.rewritten, history_probability, share=share))
-        for n, text in enumerate(rewrite.alternatives, start=2):
-            queries.append(_query(f"rewritten {n}", text, weights.rewritten, history_probability, share=share / n))
+        queries.append(_query("rewritten", rewrite.text, weights.rewritten, share=share))
     if conversation:
-        queries += _history(conversation, question, weights, history_probability)
+        queries += _history(conversation, question, profile, history_probability)
     return QueryVariants(tuple(query for query in queries if query.lexical > 0 or query.dense > 0), standalone)
 
 
@@ -74,19 +73,21 @@ def words(rewrite: Rewrite) -> str:
 
 
 def _history(
-    conversation: Conversation, question: str, weights: LegsSettings, history_probability: float | None
+    conversation: Conversation, question: str, profile: RetrievalProfile, history_probability: float | None
 ) -> Iterator[Query]:
-    last_question, answered = conversation.last_exchange()
+    last_question, answer = conversation.last_exchange()
     users = [turn.text for turn in conversation.messages if turn.role == "user"]
     newest_first = " ".join(turn.text for turn in reversed(conversation.messages))
     everything = _joined(question, newest_first[:HISTORY_CHARS])
-    yield _query("users", _joined(*users[-weights.user_turns :], question), weights.users, history_probability)
-    yield _query("exchange", _joined(question, last_question, answered), weights.exchange, history_probability)
-    yield _query("opening", _joined(*users[:1], question), weights.opening, history_probability)
-    yield _query("conversation", everything, weights.conversation, history_probability)
-    if weights.subject > 0:
-        strength = weights.subject * _leaning(weights.subject_leaning, history_probability)
-        yield Query(_joined(last_question, answered), "said", documents=strength)
+    weights = profile.variants
+    yield _query("users", _joined(*users[-1:], question), weights.users)
+    yield _query("exchange", _joined(question, last_question, answer), weights.exchange)
+    yield _query("opening", _joined(*users[:1], question), weights.opening)
+    yield _query("conversation", everything, weights.conversation)
+    if profile.document_prior > 0:
+        odds = 0.0 if history_probability is None else history_probability - 0.5
+        strength = profile.document_prior * math.exp(profile.document_prior_exponent * odds)
+        yield Query(_joined(last_question, answer), "said", documents=strength)
         yield Query(everything, "spoken of", documents=strength)
 
 
@@ -94,19 +95,5 @@ def _joined(*parts: str) -> str:
     return " ".join(part for part in parts if part)
 
 
-def _query(
-    name: str,
-    text: str,
-    weights: LegWeights,
-    history_probability: float | None,
-    *,
-    share: float = 1.0,
-    clarity: float = 0.0,
-) -> Query:
-    """A leg as it weighs at this belief that history is needed; without one, as at even odds."""
-    factor = share * _leaning(weights.leaning, history_probability)
-    return Query(text, name, lexical=factor * weights.lexical, dense=factor * weights.dense, clarity=clarity)
-
-
-def _leaning(leaning: float, history_probability: float | None) -> float:
-    return 1.0 if history_probability is None else math.exp(leaning * (history_probability - 0.5))
+def _query(name: str, text: str, weights: VariantWeights, *, share: float = 1.0, clarity: float = 0.0) -> Query:
+    return Query(text, name, lexical=share * weights.lexical, dense=share * weights.dense, clarity=clarity)

@@ -88,7 +88,7 @@ class Reply:
     def smalltalk(self, text: str) -> list[Event]:
         """Return a whole turn that neither searches nor asks a model."""
         unchanged = RewriteEvent(
-            question=self._question, text=self._question, decision="keep", rewriter="", legs=[], seconds=0
+            question=self._question, text=self._question, decision="keep", rewriter="", variants=[], seconds=0
         )
         nothing = EvidenceEvent(passages=[], reranked=False, seconds=0)
         self._watch.first_token()

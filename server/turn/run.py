@@ -231,7 +231,7 @@ class Turn:
         odds = chances(plan, hits, language)
         # Neither a search text that a person wrote nor the reply to a question back leads to a question back.
         may_ask = plan.decision != EDITED and not asked_back(request.conversation) and self._numbers is None
-        outcome = decide(odds, settings.retrieval, may_ask=may_ask)
+        outcome = decide(odds, settings.retrieval.profile, may_ask=may_ask)
         current().label(outcome=outcome, **asdict(odds))
         choices = alternatives(passages) if outcome == "ask" else []
         unanswerable = bool(passages) and outcome == "refuse"

@@ -1,4 +1,4 @@
-"""The searching half of a turn: rewrite, legs, fused search, rerank.
+"""The searching half of a turn: rewrite, query variants, fused search, rerank.
 
 The same code, with the same time limits, serves a chat turn, `/v1/search` and the batch commands, so that what is
 measured is what is served. The caller handles the hits; `server.turn.query_variants` decides the variants of a
@@ -18,7 +18,7 @@ from index.documents import Document
 from index.query import Hit, Passage, Query, Where
 from rewriter.protocol import AsyncRewriter, Conversation, Rewrite, Rewriter
 from server.settings import Settings
-from server.turn.events import Leg, RewriteEvent
+from server.turn.events import QueryVariant, RewriteEvent
 from server.turn.query_variants import QueryVariants, build_variants, words
 from server.turn.steps import BLOCKING_SECONDS, Stopwatch, run_blocking, within
 from text.asking import QuestionContext
@@ -61,7 +61,7 @@ class SearchPlan:
     question: str
     rewrite: Rewrite
     decision: str
-    legs: QueryVariants
+    variants: QueryVariants
     rewriter: str
     seconds: float = 0.0
     context: QuestionContext = field(default=QuestionContext())
@@ -71,18 +71,18 @@ class SearchPlan:
     def asked(self) -> str:
         """The question that `context` goes with."""
         written = self.decision in ("rewrite", EDITED) and not self.rewrite.expansion
-        return self.legs.rerank_question or self.question if written else self.question
+        return self.variants.rerank_question or self.question if written else self.question
 
     @property
     def meaning(self) -> str:
         """The question in full, as far as a sentence is known that says it."""
-        return self.question if self.rewrite.decision == "expand" else self.legs.rerank_question or self.question
+        return self.question if self.rewrite.decision == "expand" else self.variants.rerank_question or self.question
 
     @property
     def matching(self) -> str:
         """The text to match sentences with: the question in full, or else together with the user turn before it."""
-        with_users = next((leg.text for leg in self.legs.queries if leg.name == "users"), self.question)
-        return self.legs.rerank_question or with_users
+        with_users = next((query.text for query in self.variants.queries if query.name == "users"), self.question)
+        return self.variants.rerank_question or with_users
 
     def event(self) -> RewriteEvent:
         """The plan as people see it."""
@@ -97,7 +97,9 @@ class SearchPlan:
             expansion=[term.text for term in rewrite.expansion],
             history_probability=rewrite.history_probability,
             rewriter=self.rewriter,
-            legs=[Leg(name=q.name, text=q.text, lexical=q.lexical, dense=q.dense) for q in self.legs.shown],
+            variants=[
+                QueryVariant(name=q.name, text=q.text, lexical=q.lexical, dense=q.dense) for q in self.variants.shown
+            ],
             seconds=self.seconds,
         )
 
@@ -141,18 +143,18 @@ class TurnSearch:
     def plan(
         self, question: str, conversation: Conversation, rewrite: Rewrite, search_for: str | None = None
     ) -> SearchPlan:
-        """The legs of a question. A `search_for` written by a person replaces the rewrite."""
-        weights, name = self.settings.retrieval.legs, self.rewriter.name
+        """Return the query variants of a question. A `search_for` written by a person replaces the rewrite."""
+        profile, name = self.settings.retrieval.profile, self.rewriter.name
         if search_for is not None and search_for.strip():
             text = search_for.strip()
             edited = Rewrite(text, "rewrite" if text != question else "keep", confidence=1.0)
-            queries = build_variants(conversation, question, edited, weights).queries
+            queries = build_variants(conversation, question, edited, profile).queries
             return SearchPlan(question, edited, EDITED, QueryVariants(queries, text), name)
-        legs = build_variants(conversation, question, rewrite, weights)
+        variants = build_variants(conversation, question, rewrite, profile)
         context = QuestionContext()
         if rewrite.decision != "rewrite" or rewrite.expansion:
             context = QuestionContext(words(rewrite), *conversation.last_exchange())
-        return SearchPlan(question, rewrite, rewrite.decision, legs, name, context=context)
+        return SearchPlan(question, rewrite, rewrite.decision, variants, name, context=context)
 
     async def planned(
         self,
@@ -164,7 +166,7 @@ class TurnSearch:
         blocking: bool = False,
     ) -> SearchPlan:
         """The plan of a question: rewritten within the time that the settings give it, else as typed."""
-        limit = self.settings.rewriter.timeout_seconds
+        limit = self.settings.retrieval.profile.rewrite_seconds
         with watch.begin("rewrite") as step:
             if search_for and search_for.strip():
                 rewrite = Rewrite(question, "keep")
@@ -177,9 +179,9 @@ class TurnSearch:
                     **{
                         field.name: getattr(rewrite, field.name) for field in fields(rewrite) if field.name != "seconds"
                     },
-                    "legs": [leg.text for leg in plan.legs.queries],
+                    "variants": [query.text for query in plan.variants.queries],
                 },
-                {"rewriter": plan.rewriter, "decision": plan.decision, "legs": len(plan.legs.queries)},
+                {"rewriter": plan.rewriter, "decision": plan.decision, "variants": len(plan.variants.queries)},
             )
         return replace(plan, seconds=watch.of("rewrite"))
 
@@ -187,24 +189,24 @@ class TurnSearch:
         self, searched: Searchable, plan: SearchPlan, watch: Stopwatch, *, k: int, where: Where | None = None
     ) -> tuple[list[Hit], bool]:
         """The best hits, at least `k` where there are as many, and whether they were reranked. Blocks."""
-        retrieval = self.settings.retrieval
+        profile = self.settings.retrieval.profile
         reranks = self.reranks(plan)
         # At least as many as the cross-encoder reads.
-        wanted = max(k, retrieval.rerank_top) if reranks else k
+        wanted = max(k, profile.rerank_top) if reranks else k
         with watch.begin("search") as step:
             hits = searched.search(
-                plan.legs.queries,
+                plan.variants.queries,
                 k=wanted,
                 where=where or None,
-                depth=max(retrieval.depth, wanted),
-                rrf_k=retrieval.rrf_k,
+                depth=max(profile.depth, wanted),
+                rrf_k=profile.rrf_k,
             )
             step.tell(
                 {
-                    "queries": plan.legs.queries,
+                    "queries": plan.variants.queries,
                     "k": wanted,
-                    "depth": max(retrieval.depth, wanted),
-                    "rrf_k": retrieval.rrf_k,
+                    "depth": max(profile.depth, wanted),
+                    "rrf_k": profile.rrf_k,
                     "where": where,
                 },
                 _traced(hits),
@@ -222,11 +224,11 @@ class TurnSearch:
 
     def reading(self, plan: SearchPlan, reranker: Reranker) -> dict[str, Any]:
         """Return the input of the cross-encoder besides the hits: the question and its context."""
-        reads, retrieval = reranker.reads_conversations, self.settings.retrieval
+        reads, profile = reranker.reads_conversations, self.settings.retrieval.profile
         return {
-            "question": plan.asked if reads else plan.legs.rerank_question or plan.question,
-            "weight": retrieval.rerank_weight,
-            "top": retrieval.rerank_top,
+            "question": plan.asked if reads else plan.variants.rerank_question or plan.question,
+            "weight": profile.rerank_weight,
+            "top": profile.rerank_top,
             "context": plan.context if reads else None,
         }
 
@@ -245,7 +247,7 @@ class TurnSearch:
         """Rerank a list with the cross-encoder; None where it does not come to an end in time."""
         if self.reranker is None:
             return None
-        seconds = self.settings.retrieval.rerank_seconds
+        seconds = self.settings.retrieval.profile.rerank_seconds
         try:
             return within(max(seconds, READING_SECONDS), partial(self.reranker.rerank, seconds=seconds, **inputs))
         except TimeoutError:
@@ -255,10 +257,11 @@ class TurnSearch:
     def reranks(self, plan: SearchPlan) -> bool:
         """Whether the cross-encoder will be asked: `auto` only where a stand-alone question is known, or where it reads
         conversations."""
-        if self.reranker is None or self.settings.retrieval.rerank == "never":
+        retrieval = self.settings.retrieval
+        if self.reranker is None or retrieval.rerank == "never" or not retrieval.profile.rerank_top:
             return False
-        readable = bool(plan.legs.rerank_question) or self.reranker.reads_conversations
-        return readable or self.settings.retrieval.rerank == "always"
+        readable = bool(plan.variants.rerank_question) or self.reranker.reads_conversations
+        return readable or retrieval.rerank == "always"
 
     async def search(
         self,

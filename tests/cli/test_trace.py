@@ -75,7 +75,7 @@ def test_a_turn_is_shown_compared_played_again_and_kept(llm: FakeOpenAIServer, t
     [case] = [json.loads(line) for line in rows.read_text().splitlines()]
     assert (case["text"], case["answer"], case["documents"]) == (QUESTION, "Ten weeks.", ["leave.md"])
 
-    weighed = read("trace", "replay", turn, "--set", "retrieval.depth=7")
+    weighed = read("trace", "replay", turn, "--set", "retrieval.profile.depth=7")
     assert {one["path"] for one in weighed if one["status"] != "same"} <= {"turn/search", *(
         f"turn/search/{name}" for name in ("encode", "bm25", "dense", "fuse")
     )}  # fmt: skip

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
+from pathlib import Path
 
 from evaluation.calibration import (
     Calibration,
     CalibrationPoint,
     CalibrationSetting,
     GatedRewriter,
-    fragment,
     frontier,
     judged,
 )
@@ -23,8 +22,8 @@ from server.settings import RetrievalSettings, Settings
 TALK = Conversation((Message("user", "renew the passport"), Message("assistant", "By mail.")))
 
 
-class LegCollection:
-    """Finds what the heaviest leg of the search is named after."""
+class VariantCollection:
+    """Finds what the heaviest query variant of the search is named after."""
 
     version = "1"
 
@@ -63,23 +62,22 @@ def test_a_gated_rewriter_keeps_what_needs_too_little_and_asks_once() -> None:
     assert inner.asked == 2
 
 
-def test_the_setting_that_finds_most_is_taken() -> None:
+def test_the_setting_that_finds_most_is_taken(tmp_path: Path) -> None:
     asked = [Question(str(n), "d", "0.9", TALK) for n in range(3)]
     qrels = {str(n): {"expanded": 1} for n in range(3)}
-    settings = Settings(retrieval=RetrievalSettings())
-    leg = settings.retrieval.legs.expanded.model_copy(update={"lexical": 1.0, "dense": 1.6, "leaning": 0.0})
-    typed = settings.retrieval.legs.typed.model_copy(update={"dense": 3.0, "leaning": 0.0})
-    legs = settings.retrieval.legs.model_copy(update={"expanded": leg, "typed": typed})
-    settings = settings.model_copy(update={"retrieval": settings.retrieval.model_copy(update={"legs": legs})})
+    variants = {"expanded": {"lexical": 1.0, "dense": 1.6}, "typed": {"dense": 3.0}}
+    settings = Settings(retrieval=RetrievalSettings(profile={"variants": variants}))
     told: list[CalibrationPoint] = []
-    calibration = Calibration(settings, LegCollection(), SureRewriter(), None, asked, qrels, told.append)
+    calibration = Calibration(settings, VariantCollection(), SureRewriter(), None, asked, qrels, told.append)
     best = calibration.run()
     assert best.setting == CalibrationSetting(rewritten=2.0)
     assert best.ndcg == 1.0
     assert told == calibration.points
-    written = tomllib.loads(fragment(settings, best.setting))
-    assert written["retrieval"]["legs"]["expanded"]["dense"] == 3.2
-    assert Settings(**written).retrieval.rerank == "never"
+    written = tmp_path / "profile.toml"
+    written.write_text(best.setting.profile(settings.retrieval.profile).toml())
+    profile = Settings(retrieval={"profile": str(written)}).retrieval.profile
+    assert profile.variants.expanded.dense == 3.2
+    assert profile.rerank_top == 0
 
 
 def test_the_frontier_leaves_out_what_is_slower_and_no_better() -> None:

@@ -41,22 +41,22 @@ def retrieval(tmp_path: Path, *options: str) -> Result:
 
 
 def test_a_run_holds_all_that_its_numbers_came_from(home: Path, tmp_path: Path) -> None:
-    systems = "typed:bm25,typed:dense,context:rrf,human:rrf,typed:legs,human:legs+rerank"
+    systems = "typed:bm25,typed:dense,context:rrf,human:rrf,typed:variants,human:variants+rerank"
     result = retrieval(tmp_path, "--sets", "mtrag-offices,doc2dial", "--systems", systems, "--name", "one")
     assert result.exit_code == 0, result.output
     run = run_folder.read_run(home / "eval" / "runs" / "one")
     assert run.description["kind"] == "retrieval"
-    assert run.description["settings"]["retrieval"]["depth"] == 100
+    assert run.description["settings"]["retrieval"]["profile"]["depth"] == 100
     assert "api_key" not in json.dumps(run.description)
     assert str(home) not in json.dumps(run.description["settings"])
     assert {metric.level for metric in run.metrics} == {"passage", "section", "document"}
     assert "human:rrf" in "".join(run.notes), "doc2dial has no human rewrites, and the run says so"
-    assert {one.system for one in run.latencies} >= {"typed:bm25", "human:legs+rerank"}
+    assert {one.system for one in run.latencies} >= {"typed:bm25", "human:variants+rerank"}
     folder = run.folder / "mtrag-offices"
     for level in ("passage", "document"):
         qrels = read_qrels(folder / f"{level}.qrels.tsv")
-        found = read_run(folder / run_folder.slug("typed:legs") / f"{level}.trec")
-        ours = run.scores("mtrag-offices", "typed:legs", level)
+        found = read_run(folder / run_folder.slug("typed:variants") / f"{level}.trec")
+        ours = run.scores("mtrag-offices", "typed:variants", level)
         for question, values in per_question(found, qrels, FULL_MEASURES).items():
             assert ours[question] == pytest.approx(values, abs=1e-5)
     follow_ups = [m for m in run.metrics if m.part == "all" and m.set == "mtrag-offices" and m.measure == "AP"]
@@ -72,12 +72,12 @@ def test_the_legs_of_an_evaluation_are_those_of_a_turn(home: Path, tmp_path: Pat
     from server.settings import Settings
     from server.turn.search import TurnSearch
 
-    assert retrieval(tmp_path, "--sets", "doc2dial", "--systems", "typed:legs", "--name", "one").exit_code == 0
+    assert retrieval(tmp_path, "--sets", "doc2dial", "--systems", "typed:variants", "--name", "one").exit_code == 0
     settings = Settings(home=home)
     encoder = load_encoder(resolve(settings.index.encoder, home))
     collection = Collection.open(home / "eval" / "collections", "doc2dial", encoder)
     search = TurnSearch(collection=lambda _: collection, rewriter=PassThroughRewriter(), settings=settings)
-    found = read_run(home / "eval" / "runs" / "one" / "doc2dial" / run_folder.slug("typed:legs") / "section.trec")
+    found = read_run(home / "eval" / "runs" / "one" / "doc2dial" / run_folder.slug("typed:variants") / "section.trec")
     for question in load_set("doc2dial", tmp_path / "data").questions:
         hits = search.find(question.text, collection="", conversation=question.conversation, k=100).hits
         assert found[question.id] == [hit.passage.id for hit in hits]
@@ -89,7 +89,7 @@ def test_a_second_run_encodes_nothing(home: Path, tmp_path: Path) -> None:
     from index.encoders import load_encoder
     from server.registry import resolve
 
-    assert retrieval(tmp_path, "--sets", "synthetic", "--systems", "typed:legs").exit_code == 0
+    assert retrieval(tmp_path, "--sets", "synthetic", "--systems", "typed:variants").exit_code == 0
     plain = load_encoder(resolve("bge-small-en-v1.5", home))
     with CachedEncoder(plain, home / "eval" / "embeddings.sqlite") as encoder:
         queries = [f"{plain.prompt}{text}" for text in ("and the form?", "How long is parental leave?")]
@@ -157,14 +157,14 @@ def test_own_questions_are_measured_on_an_indexed_collection(home: Path, tmp_pat
 
 def test_products_are_measured_apart_together_and_by_kind(home: Path, tmp_path: Path) -> None:
     data.product(tmp_path / "data")
-    sets = ("--sets", "product-desk,product-gate", "--systems", "typed:bm25,human:legs", "--timed", "0")
+    sets = ("--sets", "product-desk,product-gate", "--systems", "typed:bm25,human:variants", "--timed", "0")
     result = retrieval(tmp_path, *sets, "--name", "one")
     assert result.exit_code == 0, result.output
     found = {
         (m.set, m.system, m.part, m.measure): m for m in run_folder.read_run(home / "eval" / "runs" / "one").metrics
     }
-    assert found["product", "human:legs", "all", "RR"].n == 3
-    assert found["product-gate", "human:legs", "all", "RR"].n == 1
+    assert found["product", "human:variants", "all", "RR"].n == 3
+    assert found["product-gate", "human:variants", "all", "RR"].n == 1
     path = tmp_path / "data" / "product_dialogs" / "dialogs.dev.jsonl"
     pages = str(tmp_path / "data" / "product_docs" / "desk")
     assert CliRunner().invoke(app, ["index", pages, "--collection", "mine"]).exit_code == 0
@@ -201,10 +201,10 @@ def test_runs_of_the_same_second_keep_apart(tmp_path: Path) -> None:
 
 def test_names_of_systems_say_what_they_are() -> None:
     assert parse("typed") == System("typed", "rrf")
-    assert parse("my/run:legs+rerank") == System("my/run", "legs", "auto")
+    assert parse("my/run:variants+rerank") == System("my/run", "variants", "auto")
     assert parse("auto:bm25+rerank-always").name == "auto:bm25+rerank-always"
-    assert parse("prompted:legs").rewriter == "prompted"
-    for wrong in ("typed:bm26", ":rrf", "context:legs", "typed:rrf+fast"):
+    assert parse("prompted:variants").rewriter == "prompted"
+    for wrong in ("typed:bm26", ":rrf", "context:variants", "typed:rrf+fast"):
         with pytest.raises(EvaluationError):
             parse(wrong)
 

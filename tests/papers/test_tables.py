@@ -47,16 +47,22 @@ def test_runs_of_the_command_become_the_tables(
     monkeypatch.setenv("ANAPHORA_HOME", str(home))
     data.doc2dial(tmp_path / "data")
     words = ["retrieval", "--data", str(tmp_path / "data"), "--out", str(tmp_path), "--name", "units"]
-    sets = ["--sets", "doc2dial-spans,doc2dial-propositions", "--systems", "typed:rrf,context:rrf,typed:legs"]
+    sets = ["--sets", "doc2dial-spans,doc2dial-propositions", "--systems", "typed:rrf,context:rrf,typed:variants"]
     result = CliRunner().invoke(app, [*words, *sets])
     assert result.exit_code == 0, result.output
     page = CliRunner().invoke(app, ["tables", str(tmp_path / "units")]).output
-    assert "| propositions | section | typed:legs |" in page
+    assert "| propositions | section | typed:variants |" in page
     assert "| sentences (spans) | document | context:rrf |" in page
 
 
 def test_the_gap_that_is_closed_is_between_the_typed_and_the_written_question(tmp_path: Path) -> None:
-    means = {"typed:legs": 0.4, "auto:legs@before": 0.45, "auto:legs": 0.5, "human:legs": 0.6, "typed:legs+rerank": 0.5}
+    means = {
+        "typed:variants": 0.4,
+        "auto:variants@before": 0.45,
+        "auto:variants": 0.5,
+        "human:variants": 0.6,
+        "typed:variants+rerank": 0.5,
+    }
     metrics = [
         Metric("s", level, system, part, measure, mean, mean, mean, 7)
         for level in ("passage", "document")
@@ -64,7 +70,7 @@ def test_the_gap_that_is_closed_is_between_the_typed_and_the_written_question(tm
         for system, mean in means.items()
         for measure in ("AP", "R@5", "R@10", "R@20", "nDCG@5")
     ]
-    latencies = (Latency("s", "auto:legs", 0.06, 0.09, 30),)
+    latencies = (Latency("s", "auto:variants", 0.06, 0.09, 30),)
     text = paper.gap(EvaluationRun(tmp_path, {}, tuple(metrics), latencies=latencies))
     cells = " | ".join(" / ".join([one] * 5) for one in (".400", ".450", ".500", ".600"))
     assert f"| s (7) |  | {cells} | 25 % → 50 % | – / – / 60 / – |" in text

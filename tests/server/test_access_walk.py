@@ -146,7 +146,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         settings = Settings(
             home=home,
             index={"encoder": str(home)},
-            retrieval={"rerank": "never", "answerable": 0.0},
+            retrieval={"rerank": "never"},
             rewriter={"kind": "none"},
             llm={"model": llm.url},
             server={"share_days": 7},

@@ -64,7 +64,7 @@ def test_the_history_of_the_messages_is_searched_with(running: Any, llm: Any) ->
     with client_of(running) as client:
         completion = client.chat.completions.create(model="docs", messages=messages)  # type: ignore[arg-type]
     rewrite = (completion.model_extra or {})["anaphora"]["rewrite"]
-    assert any("parental leave" in leg["text"] for leg in rewrite["legs"])
+    assert any("parental leave" in variant["text"] for variant in rewrite["variants"])
     prompt = json.dumps(llm.requests[-1]["messages"])
     assert "And by fax?" in prompt
     assert "pirate" not in prompt

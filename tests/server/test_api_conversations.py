@@ -43,8 +43,8 @@ def test_a_conversation_is_kept_with_its_turns(running: Any) -> None:
         assert first["status"] == "answered"
         assert first["done"] == events[-1]
         assert first["evidence"] == events[1]
-        legs = kept["messages"][1]["rewrite"]["legs"]
-        assert any("parental leave" in leg["text"] for leg in legs)
+        variants = kept["messages"][1]["rewrite"]["variants"]
+        assert any("parental leave" in variant["text"] for variant in variants)
 
 
 def test_a_further_question_does_not_read_all_turns(running: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +179,7 @@ def test_searching_shows_what_a_turn_would_read(running: Any, llm: Any) -> None:
         assert found["passages"][0]["document_id"] == "leave.md"
         assert [passage["n"] for passage in found["passages"]] == [1, 2, 3]
         assert found["passages"][0]["ranks"]
-        assert len(found["rewrite"]["legs"]) > 1
+        assert len(found["rewrite"]["variants"]) > 1
         assert llm.requests == []
         assert client.post("/v1/search", json={"query": "x", "collection": "nothing"}).status_code == 404
 

@@ -10,7 +10,7 @@ import pytest
 from index.query import Passage
 from rewriter import Conversation, PassThroughRewriter
 from server.replay import ReplayChanges, ReplayError, replay
-from server.settings import LegsSettings, LegWeights, RetrievalSettings, Settings
+from server.settings import RetrievalSettings, Settings
 from server.store.records import Trace
 from server.traces import calls, differences, grafted, restored
 from server.tracing import Tracing
@@ -142,7 +142,7 @@ def test_a_first_question_is_searched_in_other_words_too() -> None:
 
 
 def test_other_weights_leave_the_rewrite_and_what_comes_out_the_same_alone() -> None:
-    settings = Settings(retrieval=RetrievalSettings(legs=LegsSettings(typed=LegWeights(lexical=0.1, dense=0.1))))
+    settings = Settings(retrieval=RetrievalSettings(profile={"variants": {"typed": {"lexical": 0.1, "dense": 0.1}}}))
     trace, events = live(SCRIPT, Settings())
     anew = Counting()
     replayed, played = again(trace, events, anew, settings)
@@ -220,7 +220,7 @@ def test_a_turn_answered_part_by_part_is_played_again_part_by_part() -> None:
 def test_a_leg_weighs_otherwise_in_a_replay_alone() -> None:
     trace, events = live(None, Settings())
     anew = Counting()
-    again(trace, events, anew, Settings(), legs={"rewritten.lexical": 0.0})
+    again(trace, events, anew, Settings(), weights={"rewritten.lexical": 0.0})
 
     (asked,) = anew.collection.asked
     (then,) = (step.inputs for step in trace.steps if step.name == "search")
@@ -233,10 +233,10 @@ def test_a_leg_weighs_otherwise_in_a_replay_alone() -> None:
 def test_a_weight_that_no_leg_has_is_refused(name: str) -> None:
     trace, events = live(None, Settings())
     with pytest.raises(ReplayError, match="no weight"):
-        again(trace, events, Counting(), Settings(), legs={name: 1.0})
+        again(trace, events, Counting(), Settings(), weights={name: 1.0})
 
 
 def test_a_weight_below_nothing_is_refused() -> None:
     trace, events = live(None, Settings())
     with pytest.raises(ReplayError, match="greater than or equal to 0"):
-        again(trace, events, Counting(), Settings(), legs={"typed.dense": -1.0})
+        again(trace, events, Counting(), Settings(), weights={"typed.dense": -1.0})

@@ -101,15 +101,15 @@ def test_more_support_never_makes_an_answer_less_likely(kind: str, data: Any) ->
     ],
 )
 def test_the_settings_decide_from_which_chance_on(found: Chances, refusing: float, asking: float, outcome: str) -> None:
-    assert decide(found, RetrievalSettings(answerable=refusing, ask_back=asking)) == outcome
+    assert decide(found, RetrievalSettings(profile={"answerable": refusing, "ask_back": asking}).profile) == outcome
 
 
 def test_nothing_is_refused_or_asked_back_by_default() -> None:
-    assert decide(Chances(0, 0.5, 0.5), RetrievalSettings()) == "answer"
+    assert decide(Chances(0, 0.5, 0.5), RetrievalSettings().profile) == "answer"
 
 
 def asking(ask_back: float = 0.01, **options: Any) -> Settings:
-    retrieval = RetrievalSettings(ask_back=ask_back, rerank="never")
+    retrieval = RetrievalSettings(profile={"ask_back": ask_back}, rerank="never")
     return Settings(retrieval=retrieval, **options)
 
 
@@ -198,7 +198,7 @@ def test_any_heading_is_bounded(heading: list[str], title: str) -> None:
 
 def test_below_the_threshold_no_model_is_asked() -> None:
     model = ScriptedChatModel(script=["Mr. Doe is the mayor [1]."])
-    strict = Settings(retrieval=RetrievalSettings(answerable=0.99, rerank="never"))
+    strict = Settings(retrieval=RetrievalSettings(profile={"answerable": 0.99}, rerank="never"))
     end = done(play(engine(model=model, settings=strict), "Which university did the mayor of Springfield attend?"))
     assert end.status == "refused"
     assert model.asked == []
@@ -207,6 +207,8 @@ def test_below_the_threshold_no_model_is_asked() -> None:
 
 @pytest.mark.parametrize("threshold", [0.0, 0.05])
 def test_above_the_threshold_the_model_answers(threshold: float) -> None:
-    settings = Settings(retrieval=RetrievalSettings(answerable=threshold, rerank="never"), llm=LLMSettings())
+    settings = Settings(
+        retrieval=RetrievalSettings(profile={"answerable": threshold}, rerank="never"), llm=LLMSettings()
+    )
     told = engine(["Parental leave lasts ten weeks [1]."], settings=settings)
     assert done(play(told, ASKED)).status == "answered"

@@ -103,7 +103,7 @@ def test_a_cross_encoder_that_hangs_leaves_the_list_in_its_own_order(
             return super().rerank(*args, **asked)
 
     monkeypatch.setattr(search, "READING_SECONDS", 0.05, raising=False)
-    settings = Settings(retrieval=RetrievalSettings(rerank_seconds=0.05))
+    settings = Settings(retrieval=RetrievalSettings(profile={"rerank_seconds": 0.05}))
     recording = Recording("turn")
     with recording.root:
         events = play(engine(reranker=Hanging(reads_conversations=True), settings=settings))

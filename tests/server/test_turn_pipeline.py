@@ -11,7 +11,7 @@ import pytest
 from langchain_core.messages import AIMessageChunk
 
 from rewriter import Conversation, PassThroughRewriter
-from server.settings import LLMSettings, RetrievalSettings, RewriterSettings, Settings
+from server.settings import LLMSettings, RetrievalSettings, Settings
 from server.tracing import Tracing
 from server.turn import support
 from server.turn.events import (
@@ -199,13 +199,13 @@ def test_a_follow_up_is_searched_with_its_rewrite_and_read_with_both() -> None:
     assert (rewrite.text, rewrite.decision, rewrite.rewriter) == ("Can form PL-7 be sent by fax?", "rewrite", "fixed")
     searched = [query.text for query in collection.asked[0][0]]
     assert {"and by fax?", "Can form PL-7 be sent by fax?"} <= set(searched)
-    assert [leg.text for leg in rewrite.legs] == searched[: len(rewrite.legs)]
+    assert [variant.text for variant in rewrite.variants] == searched[: len(rewrite.variants)]
     assert "and by fax? (that is: Can form PL-7 be sent by fax?)" in model.asked[0][-1].text
     assert [message.type for message in model.asked[0]] == ["system", "human", "ai", "human"]
 
 
 def test_a_slow_rewriter_leaves_the_typed_question() -> None:
-    settings = Settings(rewriter=RewriterSettings(timeout_seconds=0.1))
+    settings = Settings(retrieval=RetrievalSettings(profile={"rewrite_seconds": 0.1}))
     turns = engine(["Ten weeks [1]."], settings=settings, rewriter=Fixed("Too late?", seconds=1.5))
     events = play(turns, "and by fax?", conversation=FOLLOW_UP)
     rewrite = events[0]

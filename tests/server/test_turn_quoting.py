@@ -40,7 +40,7 @@ def counted(read: Read | None) -> dict[str, int]:
 
 
 def test_an_answer_in_other_words_is_found_where_a_cross_encoder_reads(model_home: Path) -> None:
-    settings = Settings(home=model_home, retrieval=RetrievalSettings(rerank_seconds=30))
+    settings = Settings(home=model_home, retrieval=RetrievalSettings(profile={"rerank_seconds": 30}))
     reranker = open_reranker(settings)
     search = TurnSearch(collection=lambda _: None, rewriter=None, settings=settings, reranker=reranker)  # type: ignore
     with_reading, by_words = counted(search.read), counted(None)

@@ -31,9 +31,9 @@ from server.chat import (
     Feedback,
     FileResult,
     Job,
-    Leg,
     NotFound,
     PageBox,
+    QueryVariant,
     Rating,
     RewriteEvent,
     SectionView,
@@ -173,15 +173,15 @@ class FakeService(ChatService):
 
     async def _events(self, request: TurnRequest, turn_id: str, answer: Answer) -> AsyncIterator[Event]:
         text = request.search_for or answer.rewrite or request.question
-        legs = [Leg(name="typed", text=request.question, lexical=1, dense=1)]
+        variants = [QueryVariant(name="typed", text=request.question, lexical=1, dense=1)]
         if text != request.question:
-            legs.append(Leg(name="rewritten", text=text, lexical=1, dense=1))
+            variants.append(QueryVariant(name="rewritten", text=text, lexical=1, dense=1))
         yield RewriteEvent(
             question=request.question,
             text=text,
             decision="rewrite" if answer.rewrite else "keep",
             rewriter="fake",
-            legs=legs,
+            variants=variants,
             seconds=0.004,
         )
         evidence = self._evidence()

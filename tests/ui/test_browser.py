@@ -65,8 +65,8 @@ def test_a_question_and_its_follow_up_are_answered_with_sources(visitor: Visitor
     assert all(any(word in question for word in words) for question in following)
 
     page.click(".turn:last-child .searched > summary")
-    page.click(".turn:last-child .legs > summary")
-    assert "And how do I turn that alarm off?" in visitor.last(".legs table")
+    page.click(".turn:last-child .variants > summary")
+    assert "And how do I turn that alarm off?" in visitor.last(".variants table")
 
     page.click(".source.selected .open")
     page.wait_for_selector(".reader[open] mark")
@@ -430,7 +430,7 @@ def test_the_page_speaks_german_and_arabic_from_right_to_left(browser: Browser, 
     assert [(one["id"], [node["html"][:200] for node in one["nodes"]]) for one in found] == []
 
     page.click(".turn:last-child .searched > summary")
-    page.click(".turn:last-child .legs > summary")
+    page.click(".turn:last-child .variants > summary")
     page.set_viewport_size({"width": 390, "height": 844})
     page.wait_for_function("document.documentElement.scrollWidth === 390")
     page.wait_for_selector(".rail", state="hidden")

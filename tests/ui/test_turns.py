@@ -34,7 +34,15 @@ def played(answer: Answer, search_for: str | None = None) -> TurnView:
 
 
 def rewritten(decision: str, **more: object) -> RewriteEvent:
-    values = {"question": "q", "text": "q", "decision": decision, "rewriter": "t5", "legs": [], "seconds": 0.0, **more}
+    values = {
+        "question": "q",
+        "text": "q",
+        "decision": decision,
+        "rewriter": "t5",
+        "variants": [],
+        "seconds": 0.0,
+        **more,
+    }
     return RewriteEvent.model_validate(values)
 
 

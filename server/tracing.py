@@ -50,7 +50,8 @@ class Tracing:
         root = Recording(TURN, content=self.content, tracer=self.tracer, exports=self.exports).root
         root.label(turn_id=turn_id, conversation_id=conversation_id or "", collection=collection)
         root.span.set_attribute("session.id", conversation_id or "")
-        root.inputs(question=question, request=request or {})
+        root.inputs(question)
+        root.record(request=request or {})
         return root
 
     def end(self, turn: Call, status: TurnStatus, answer: str = "") -> Trace:
@@ -109,10 +110,10 @@ def _trace(turn: Call, status: TurnStatus) -> Trace:
         trace_id=f"{turn.span.get_span_context().trace_id:032x}",
         span_id=root["id"],
         parent_id=root["parent"] or "",
-        question=root["inputs"].get("question", ""),
+        question=root["inputs"] or "",
         answer=root["output"] or "",
-        request=root["inputs"].get("request", {}),
-        attributes={name: value for name, value in labels.items() if name not in _OWN | {"status"}},
+        request=labels.get("request", {}),
+        attributes={name: value for name, value in labels.items() if name not in _OWN | {"status", "request"}},
         dropped=recording.dropped,
     )
 

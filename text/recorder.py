@@ -29,8 +29,20 @@ from opentelemetry.context import Context
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult
-from opentelemetry.trace import INVALID_SPAN, Span, Status, StatusCode, Tracer, get_current_span, set_span_in_context
+from opentelemetry.trace import (
+    INVALID_SPAN,
+    Link,
+    Span,
+    SpanKind,
+    Status,
+    StatusCode,
+    Tracer,
+    TraceState,
+    get_current_span,
+    set_span_in_context,
+)
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from opentelemetry.util.types import Attributes
 
 from text.sanitize import parts_of
 
@@ -77,11 +89,20 @@ class RecordingProcessor(SpanProcessor):
 class _RecordAll(Sampler):
     """Record every span, and sample all but those of a caller that samples its own trace out."""
 
-    def should_sample(self, parent_context: Context | None, *_: object, **__: object) -> SamplingResult:
+    def should_sample(
+        self,
+        parent_context: Context | None,
+        trace_id: int,
+        name: str,
+        kind: SpanKind | None = None,
+        attributes: Attributes = None,
+        links: Sequence[Link] | None = None,
+        trace_state: TraceState | None = None,
+    ) -> SamplingResult:
         caller = get_current_span(parent_context).get_span_context()
         sampled = not caller.is_valid or caller.trace_flags.sampled
         decision = Decision.RECORD_AND_SAMPLE if sampled else Decision.RECORD_ONLY
-        return SamplingResult(decision, trace_state=caller.trace_state)
+        return SamplingResult(decision, attributes, caller.trace_state)
 
     def get_description(self) -> str:
         return "RecordAll"
@@ -177,17 +198,17 @@ class Call:
         """Return the current context with this span as the current one."""
         return otel.set_value(_CALL, self, set_span_in_context(self.span))
 
-    def inputs(self, **inputs: object) -> None:
-        """Record the inputs."""
-        if self.content and inputs:
-            self._set_json("input", plain(inputs, self._clip))
+    def inputs(self, text: str | None = None, /, **inputs: object) -> None:
+        """Record the inputs, or the one text that is the input."""
+        if self.content and (inputs or text is not None):
+            self._set_side("input", plain(inputs if text is None else text, self._clip))
 
     def output(self, output: object) -> None:
         """Record the output. Passages in it become OpenInference's documents where spans are exported."""
         if not self.content or self.recording is None:
             return
         value = plain(output, self._clip)
-        self._set_json("output", value)
+        self._set_side("output", value)
         passages: Any = value.get("passages") if isinstance(value, dict) else None
         if self.recording.exports and isinstance(passages, list):
             reranked = getattr(self.span, "name", "") == "rerank"
@@ -265,9 +286,10 @@ class Call:
         else:
             self.span.set_attribute(_JSON + name, _dumped(value))
 
-    def _set_json(self, side: str, value: Json) -> None:
-        self.span.set_attribute(f"{side}.value", _dumped(value))
-        self.span.set_attribute(f"{side}.mime_type", "application/json")
+    def _set_side(self, side: str, value: Json) -> None:
+        is_text = isinstance(value, str)
+        self.span.set_attribute(f"{side}.value", value if isinstance(value, str) else _dumped(value))
+        self.span.set_attribute(f"{side}.mime_type", "text/plain" if is_text else "application/json")
 
     def _set_document(self, prefix: str, passage: Mapping[str, Any]) -> None:
         set_attribute = self.span.set_attribute
@@ -397,6 +419,13 @@ def _dumped(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+def _side(attributes: Mapping[str, Any], side: str, missing: object) -> Any:
+    value = attributes.get(f"{side}.value")
+    if value is None:
+        return missing
+    return value if attributes[f"{side}.mime_type"] == "text/plain" else json.loads(value)
+
+
 def _told(span: ReadableSpan) -> dict[str, Any]:
     """Return a span as JSON, its attributes under the names that they were recorded by."""
     attributes: Mapping[str, Any] = span.attributes or {}
@@ -417,8 +446,8 @@ def _told(span: ReadableSpan) -> dict[str, Any]:
         "name": span.name,
         "started": began / 1e9,
         "seconds": ((span.end_time or time.time_ns()) - began) / 1e9,
-        "inputs": json.loads(attributes.get("input.value", "{}")),
-        "output": json.loads(attributes.get("output.value", "null")),
+        "inputs": _side(attributes, "input", {}),
+        "output": _side(attributes, "output", None),
         "values": values,
         "prompt": json.loads(attributes.get(_PROMPT, "[]")),
         "error": span.status.description or "" if failed else "",

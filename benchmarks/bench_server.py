@@ -232,7 +232,6 @@ def main() -> None:
             "ANAPHORA_RETRIEVAL__RERANKER": str(models / "ms-marco-minilm-l12"),
             "ANAPHORA_RETRIEVAL__RERANK": "auto" if options.rerank else "never",
             "ANAPHORA_SERVER__CONCURRENT_TURNS": str(options.streams),
-            "ANAPHORA_SERVER__QUEUE_LENGTH": str(options.streams),
         }
         command = ("-P", "-c", "from cli import main; main()", "serve", "--collection", "bench", "--port", "0")
         with process(

@@ -122,11 +122,10 @@ class ServiceTurns:
         self._extended: Path | None = None
 
     async def ask(self, gold: JudgedQuestion) -> AnsweredTurn:
-        """The question as it stands, the newest of its history as far as the settings allow."""
-        from server.chat import TurnRequest
+        """The question as it stands, the newest of its history as far as a turn takes it."""
+        from server.chat import MAX_HISTORY_MESSAGES, TurnRequest
 
-        most = self._settings.server.max_history_turns
-        history = gold.question.conversation.messages[-most:] if most else ()
+        history = gold.question.conversation.messages[-MAX_HISTORY_MESSAGES:]
         request = TurnRequest(question=gold.question.text, collection=self._settings.collection, history=history)
 
         async def asked() -> list[Event]:

@@ -51,8 +51,7 @@ def running_server(home: Path, model: str) -> Iterator[str]:
     command = [sys.executable, "-P", "-c", "from cli import main; main()", "--home", str(home), "serve"]
     command += ["--docs", str(DOCS), "--port", str(port), "--model", model]
     # A slow machine gives the same pictures, only later.
-    patience = {"ANAPHORA_LLM__FIRST_TOKEN_SECONDS": "600", "ANAPHORA_LLM__TOTAL_SECONDS": "900"}
-    patience |= {"ANAPHORA_SERVER__TURN_SECONDS": "900", "PYTHONPATH": str(DOCS.parent)}
+    patience = {"ANAPHORA_LLM__TIMEOUT_SECONDS": "900", "PYTHONPATH": str(DOCS.parent)}
     server = subprocess.Popen(command, cwd=home, env={**os.environ, **patience})
     address = f"http://127.0.0.1:{port}"
     try:

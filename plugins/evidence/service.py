@@ -32,7 +32,7 @@ from server.chat.error_mapping import (
     run_blocking,
 )
 from server.chat.loaded_models import salted
-from server.chat.running_turn import CHARS_PER_TOKEN
+from server.chat.running_turn import CHARS_PER_TOKEN, turn_seconds
 from server.store import standalone
 from server.store.records import View
 from text.sentences import sentence_spans
@@ -112,7 +112,7 @@ class EvidenceService(ServiceBase):
             model = salted((await core.models.keeper.engine()).chat_model(), group)
             asker = QuoteAsker(model, llm.timeout_seconds, core.patience) if model is not None else None
         try:
-            async with asyncio.timeout(core.settings.server.turn_seconds):
+            async with asyncio.timeout(turn_seconds(core.settings.llm)):
                 yield asker
         except TimeoutError as error:
             raise Unavailable(

@@ -20,6 +20,9 @@ SHUTDOWN_SECONDS = 5
 
 BACKLOG = 1024
 
+CONNECTIONS = 500
+"""Connections at once; one more gets 503."""
+
 
 class AddressInUse(OSError):
     """Another program listens there already."""
@@ -87,7 +90,7 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                limit_concurrency=settings.connections,
+                limit_concurrency=CONNECTIONS,
                 log_level="warning",
                 access_log=False,
                 server_header=False,

@@ -33,6 +33,7 @@ from server.chat.reviews import NewReview as NewReview
 from server.chat.reviews import ReviewDetail as ReviewDetail
 from server.chat.reviews import ReviewPage as ReviewPage
 from server.chat.reviews import Statistics as Statistics
+from server.chat.running_turn import MAX_HISTORY_MESSAGES as MAX_HISTORY_MESSAGES
 from server.chat.running_turn import RunningTurn as RunningTurn
 from server.chat.running_turn import TurnRequest as TurnRequest
 from server.chat.service import ChatService as ChatService

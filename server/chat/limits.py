@@ -199,12 +199,15 @@ class QueueSlot:
         self._admission._release(self)
 
 
-class Admission:
-    """At most `concurrent` turns at once and `queue_length` waiting, first come first served."""
+QUEUE_LENGTH = 32
+"""Turns that may wait; one more is told to come back later."""
 
-    def __init__(self, concurrent: int, queue_length: int, metrics: Metrics) -> None:
+
+class Admission:
+    """At most `concurrent` turns at once and `QUEUE_LENGTH` waiting, first come first served."""
+
+    def __init__(self, concurrent: int, metrics: Metrics) -> None:
         self._concurrent = concurrent
-        self._queue_length = queue_length
         self._metrics = metrics
         self._running: set[QueueSlot] = set()
         self._waiting: deque[QueueSlot] = deque()
@@ -225,7 +228,7 @@ class Admission:
         ticket = QueueSlot(self, owner)
         if len(self._running) < self._concurrent:
             self._start(ticket)
-        elif len(self._waiting) < self._queue_length:
+        elif len(self._waiting) < QUEUE_LENGTH:
             self._waiting.append(ticket)
         else:
             self._metrics.refused.inc()

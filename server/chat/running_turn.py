@@ -42,6 +42,17 @@ from text.recorder import Call
 
 if TYPE_CHECKING:
     from server.chat.service import ServiceCore
+    from server.settings import LLMSettings
+
+MAX_HISTORY_MESSAGES = 50
+"""Longest history of a request; the newest of a longer conversation count."""
+
+TURN_SECONDS = 360.0
+
+
+def turn_seconds(llm: LLMSettings) -> float:
+    """Return how long a turn may take, waiting for its place left out, in seconds."""
+    return max(TURN_SECONDS, 1.2 * llm.timeout_seconds)
 
 
 class TurnRequest(View):
@@ -162,7 +173,7 @@ class RunningTurn(AsyncIterator[Event]):
             try:
                 await self._within(None, self._ticket.wait())
                 self._waiting.end()
-                deadline = asyncio.get_running_loop().time() + core.settings.server.turn_seconds
+                deadline = asyncio.get_running_loop().time() + turn_seconds(core.settings.llm)
                 events = core.choices.get(request.model, core.engine).run(
                     TurnInput(
                         question=request.question,
@@ -181,11 +192,11 @@ class RunningTurn(AsyncIterator[Event]):
                     while (event := await self._within(deadline, anext(events, None))) is not None:
                         yield await self._note(event)
             except TimeoutError:
-                limit = core.settings.server.turn_seconds
+                limit = turn_seconds(core.settings.llm)
                 code, message = self._stopped or (
                     "turn_timeout",
                     f"The turn took longer than {limit:g} s and was stopped. Ask for less, or raise "
-                    "server.turn_seconds.",
+                    "llm.timeout_seconds.",
                 )
                 yield await self._note(self._error(code, message))
             except ChatError as error:
@@ -211,14 +222,14 @@ class RunningTurn(AsyncIterator[Event]):
                     self._limit = None
 
     async def _history(self) -> Conversation:
-        request, limit = self._request, self._core.settings.server.max_history_turns
+        request = self._request
         if request.conversation_id is None:
             return history_for_model(request.history or ())
         conversation_id = request.conversation_id
         before = request.regenerate_of if self._problem else self.id
         try:
             return await self._core.database.read(
-                turns.history, conversation_id, self._principal, before=before, limit=limit
+                turns.history, conversation_id, self._principal, before=before, limit=MAX_HISTORY_MESSAGES
             )
         except StoreError as error:
             raise Unavailable(str(error), code="store_failed") from error

@@ -59,7 +59,7 @@ class ServiceCore:
         self.searching = Probe("A search", lambda: search_problem(self.opened, settings.collection))
         self.mark = runner
         self.runner = JobRunner(database, runner)
-        self.admission = Admission(settings.server.concurrent_turns, settings.server.queue_length, self.metrics)
+        self.admission = Admission(settings.server.concurrent_turns, self.metrics)
         self.patience = Patience(self.admission, remote=settings.llm.remote)
         self.engine = self._engine(self.models, settings)
         self.chosen = {

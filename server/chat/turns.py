@@ -28,7 +28,7 @@ from server.chat.error_mapping import (
     run_blocking,
 )
 from server.chat.limits import QueueSlot
-from server.chat.running_turn import RunningTurn, TurnRequest
+from server.chat.running_turn import MAX_HISTORY_MESSAGES, RunningTurn, TurnRequest
 from server.replay import ReplayChanges, ReplayError, replay
 from server.store import feedback, turns
 from server.store.records import (
@@ -202,9 +202,9 @@ class TurnService(ServiceBase):
         if history is not None:
             if request.conversation_id is not None:
                 raise InvalidRequest("Give either a conversation or a history, not both.", param="history")
-            if len(history) > server.max_history_turns:
+            if len(history) > MAX_HISTORY_MESSAGES:
                 raise InvalidRequest(
-                    f"The history has {len(history)} messages; {server.max_history_turns} are allowed. "
+                    f"The history has {len(history)} messages; {MAX_HISTORY_MESSAGES} are allowed. "
                     "Leave out the oldest.",
                     code="history_too_long",
                     param="history",

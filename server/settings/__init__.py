@@ -136,11 +136,7 @@ class ServerSettings(SettingsGroup):
     port: int = Field(7860, ge=0, le=65535, description="Port of the page and the API.")
     max_body_mb: int = Field(64, ge=1, description="Largest request body, in MiB.")
     max_question_chars: int = Field(4000, ge=1, description="Longest question, in characters.")
-    max_history_turns: int = Field(50, ge=0, description="Longest history of a request, in messages.")
     concurrent_turns: int = Field(8, ge=1, description="Turns answered at once.")
-    queue_length: int = Field(32, ge=0, description="Turns that may wait; one more is told 429 with Retry-After.")
-    turn_seconds: float = Field(360.0, gt=0, description="Longest turn, waiting left out, in seconds.")
-    connections: int = Field(500, ge=1, description="Connections at once; one more gets 503.")
     share_days: int = Field(
         0,
         ge=0,

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 QUESTION = {"question": "How long is parental leave?"}
 COMPLETION = {"model": "docs", "messages": [{"role": "user", "content": "How long is parental leave?"}]}
@@ -110,21 +111,27 @@ def test_a_model_that_is_not_there_yet_is_tried_again(serve: Any, settings_for: 
             assert ready.json()["problems"]
 
 
-def test_a_turn_that_takes_too_long_is_stopped(serve: Any, settings_for: Any, llm: Any) -> None:
+def test_a_turn_that_takes_too_long_is_stopped(
+    serve: Any, settings_for: Any, llm: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     llm.silence = 60.0
-    running = serve(settings_for(llm.url, server={"turn_seconds": 2.0}))
+    monkeypatch.setattr("server.chat.running_turn.turn_seconds", lambda settings: 1.0)
+    running = serve(settings_for(llm.url))
     running.call(running.service.core.warm())
     with running.client() as client:
         answer = client.post("/v1/chat/completions", json=COMPLETION)
         assert answer.status_code == 503
         assert answer.json()["error"]["code"] == "turn_timeout"
-        assert "server.turn_seconds" in answer.json()["error"]["message"]
+        assert "llm.timeout_seconds" in answer.json()["error"]["message"]
     assert llm.disconnected.wait(30)
 
 
-def test_who_finds_the_queue_full_is_told_when_to_come_back(serve: Any, settings_for: Any, llm: Any) -> None:
+def test_who_finds_the_queue_full_is_told_when_to_come_back(
+    serve: Any, settings_for: Any, llm: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.chat.limits.QUEUE_LENGTH", 1)
     llm.pieces, llm.pace = ["word "] * 1000, 0.02
-    running = serve(settings_for(llm.url, server={"concurrent_turns": 1, "queue_length": 1}))
+    running = serve(settings_for(llm.url, server={"concurrent_turns": 1}))
 
     def ask() -> httpx.Response:
         with running.client() as client:
@@ -143,9 +150,12 @@ def test_who_finds_the_queue_full_is_told_when_to_come_back(serve: Any, settings
         assert client.post("/v1/search", json={"query": "leave"}).status_code == 200
 
 
-def test_who_leaves_the_queue_makes_room(serve: Any, settings_for: Any, llm: Any) -> None:
+def test_who_leaves_the_queue_makes_room(
+    serve: Any, settings_for: Any, llm: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.chat.limits.QUEUE_LENGTH", 1)
     llm.pieces, llm.pace = ["word "] * 2000, 0.02
-    running = serve(settings_for(llm.url, server={"concurrent_turns": 1, "queue_length": 1}))
+    running = serve(settings_for(llm.url, server={"concurrent_turns": 1}))
     with running.client() as client, running.client() as second:
         with client.stream("POST", "/v1/chat/completions", json={**COMPLETION, "stream": True}):
             until(lambda: llm.streaming.is_set())

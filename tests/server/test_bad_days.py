@@ -162,7 +162,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 def test_a_clock_that_jumps_costs_nothing(
     serve: Any, settings_for: Any, llm: Any, clock: Callable[[float], None], jump: float
 ) -> None:
-    running = serve(settings_for(llm.url, server={"turn_seconds": 20.0}))
+    running = serve(settings_for(llm.url))
     with running.client() as client:
         conversation = begin(client)
         before = ask(client, conversation)

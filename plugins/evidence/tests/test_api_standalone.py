@@ -179,7 +179,7 @@ def test_a_turns_first_token_comes_before_all_that_is_asked_beside_it(
 def test_a_request_gives_way_to_a_turn_and_begins_again() -> None:
     async def main() -> list[str]:
         happened: list[str] = []
-        admission = Admission(2, 2, Metrics())
+        admission = Admission(2, Metrics())
         patience = Patience(admission, remote=False)
         turn, answer = admission.enter(), asyncio.Event()
 
@@ -212,7 +212,7 @@ def test_a_request_gives_way_to_a_turn_and_begins_again() -> None:
 
 def test_one_that_is_given_up_is_broken_off_and_leaves_the_place() -> None:
     async def main() -> str:
-        patience = Patience(Admission(1, 1, Metrics()), remote=False)
+        patience = Patience(Admission(1, Metrics()), remote=False)
 
         async def never() -> str:
             await asyncio.Event().wait()

@@ -20,6 +20,7 @@ from server.api.dependencies import Service
 from server.api.error_responses import error_body
 from server.api.sse import EVENTS, TurnStream, event_bytes, while_connected
 from server.chat import (
+    MAX_HISTORY_MESSAGES,
     ChatError,
     CitationEvent,
     CollectionSummary,
@@ -163,8 +164,8 @@ class Completion(BaseModel):
 _ROLES: dict[str, Literal["user", "assistant"]] = {"user": "user", "assistant": "assistant"}
 
 
-def turn_request(request: CompletionRequest, history_turns: int) -> TurnRequest:
-    """The last message as the question, the newest `history_turns` before it as history.
+def turn_request(request: CompletionRequest) -> TurnRequest:
+    """The last message as the question, the newest messages before it as history.
 
     Raises InvalidRequest where the last message that counts is not the user's.
     """
@@ -176,7 +177,7 @@ def turn_request(request: CompletionRequest, history_turns: int) -> TurnRequest:
         **dict(request.anaphora or Options()),
         question=history[-1].text,
         collection=request.model,
-        history=tuple(history[:-1][-history_turns:] if history_turns else ()),
+        history=tuple(history[:-1][-MAX_HISTORY_MESSAGES:]),
         answer_tokens=request.max_completion_tokens or request.max_tokens,
     )
 
@@ -280,7 +281,7 @@ router = APIRouter(tags=["OpenAI"])
 )
 async def complete(body: CompletionRequest, request: Request, service: Service) -> Completion | Response:
     """Answer the last message from a collection, in the light of the messages before it."""
-    turn = await service.turns.begin(turn_request(body, service.settings.server.max_history_turns))
+    turn = await service.turns.begin(turn_request(body))
     writer = Writer(turn, body)
     if body.stream:
         return TurnStream(turn, writer.chunks())

@@ -21,7 +21,6 @@ SHOWN = ("rouge_l", "exact", "gate_f1", "p50_ms", "map", "map_follow_ups", "answ
 
 Run = Annotated[str, typer.Argument(help="A run from `anaphora models runs`.", show_default=False)]
 Reranker = Annotated[bool, typer.Option("--reranker", help="A cross-encoder, and no rewriter.")]
-Name = Annotated[str, typer.Argument(help="A name from `anaphora models`.", show_default=False)]
 
 
 @app.callback(invoke_without_command=True)
@@ -47,34 +46,22 @@ def fetch(
     ctx: typer.Context,
     names: Annotated[list[str], typer.Argument(help="Names from `anaphora models`.", show_default=False)],
 ) -> None:
-    """Fetch models into the home folder, resuming what an earlier run left; verified ones are left alone."""
+    """Fetch models into the home folder and print where each lies: the GGUF file of an LLM, else a folder.
+
+    What an earlier run left is resumed; verified models are left alone.
+    """
+    from cli.shared.resources import fetch_progress
     from server.registry import fetch as fetch_model
-    from server.registry import find, hub_model, progress_bar
+    from server.registry import find, hub_model
 
     state = state_of(ctx)
     home = state.settings().home
     for model in [hub_model(name, home) if name.startswith("hf:") else find(name) for name in names]:
         if not model.packages:
             state.err.print(model.description, soft_wrap=True)
-        with progress_bar(state.err) as progress:
+        with fetch_progress(state.err) as progress:
             path = fetch_model(model, home, progress)
         state.out.print(str(path), soft_wrap=True)
-
-
-@app.command()
-def path(ctx: typer.Context, name: Name) -> None:
-    """Print where a fetched model lies: the GGUF file of an LLM, the folder of anything else."""
-    from server.registry import ModelNotFetched, find, resolve
-
-    state = state_of(ctx)
-    home = state.settings().home
-    if name.startswith("hf:"):
-        state.out.print(resolve(name, home), soft_wrap=True)
-        return
-    model = find(name)
-    if not model.fetched(home):
-        raise ModelNotFetched(f"{name} is not in {home}. Fetch it with `anaphora models fetch {name}`.")
-    state.out.print(str(model.path(home)), soft_wrap=True)
 
 
 @app.command()
@@ -105,12 +92,21 @@ def runs(ctx: typer.Context) -> None:
 
 
 @app.command()
-def promote(ctx: typer.Context, run: Run, reranker: Reranker = False) -> None:
+def promote(
+    ctx: typer.Context,
+    run: Run,
+    reranker: Reranker = False,
+    export: Annotated[bool, typer.Option("--export", help="First make its export again from its weights.")] = False,
+) -> None:
     """Make a run serve. A running server changes over to a rewriter with its next turn, to a cross-encoder when it is
     started again."""
+    from rewriter.runs import run_folder
+    from rewriter.training import export as export_run
     from server.runs import promote as make_serve
 
     state, kind = state_of(ctx), _kind(reranker)
+    if export:
+        export_run(run_folder(state.settings().home, run, kind), lambda text: state.err.print(text), kind)
     before = make_serve(state.settings().home, run, kind)
     state.err.print(f"{run} serves now, in place of {before}.")
 
@@ -123,16 +119,6 @@ def rollback(ctx: typer.Context, reranker: Reranker = False) -> None:
     state, kind = state_of(ctx), _kind(reranker)
     message = bring_back(state.settings().home, kind)
     state.err.print(f"{message[0].upper()}{message[1:]} serves again.")
-
-
-@app.command()
-def export(ctx: typer.Context, run: Run, reranker: Reranker = False) -> None:
-    """Make the export of a finished run again from its weights."""
-    from rewriter.runs import run_folder
-    from rewriter.training import export as export_run
-
-    state, kind = state_of(ctx), _kind(reranker)
-    export_run(run_folder(state.settings().home, run, kind), lambda text: state.err.print(text), kind)
 
 
 def _kind(reranker: bool) -> RunKind:

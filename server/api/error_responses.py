@@ -16,7 +16,8 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from server.chat import ChatError, Conflict, Forbidden, InvalidRequest, NotFound, TooLarge, TooManyRequests, Unavailable
+from server.chat import ChatError, Conflict, Forbidden, InvalidRequest, NotFound, Unavailable
+from server.chat.error_mapping import TooLarge, TooManyRequests
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from server.chat import RunningTurn
+from server.chat.running_turn import RunningTurn
 
 T = TypeVar("T")
 

@@ -21,7 +21,6 @@ from server.chat import (
     CollectionSummary,
     ConversationDetail,
     ConversationSummary,
-    DocumentSummary,
     DocumentText,
     DoneEvent,
     ErrorEvent,
@@ -29,22 +28,21 @@ from server.chat import (
     Evidence,
     EvidenceEvent,
     Feedback,
-    FileResult,
     Job,
     NotFound,
     PageBox,
-    QueryVariant,
     Rating,
     RewriteEvent,
     SectionView,
     Settings,
     StoredTurn,
-    Suggestion,
     SupportEvent,
     TokenEvent,
     TurnRequest,
 )
-from server.chat.documents import pick
+from server.chat.documents import DocumentSummary, Suggestion, pick
+from server.store.records import FileResult
+from server.turn.events import QueryVariant
 
 
 @dataclass

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from server.chat import NotFound, QueueFull
+from server.chat import NotFound
+from server.chat.error_mapping import QueueFull
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Route

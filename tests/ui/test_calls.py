@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from server.chat import ConversationSummary, FileResult, Job, Principal, TurnRequest
+from server.chat import ConversationSummary, Job, Principal, TurnRequest
 from server.chat.documents import pick, question_about
+from server.store.records import FileResult
 from tests.ui.fake_service import Answer, FakeService, Text
 from ui.calls import answered
 from ui.conversation_list import grouped, shown

@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from server.chat import ChatError, ChatService, LimitReached, QueueFull
+from server.chat import ChatError, ChatService
+from server.chat.error_mapping import LimitReached, QueueFull
 from tests.ui.fake_service import Answer, FakeService, Text
 from ui.calls import PACE, LiveTurns
 from ui.chat import Picture, ask

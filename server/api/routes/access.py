@@ -9,7 +9,7 @@ from pydantic import Field
 
 from server.access import Role
 from server.api.dependencies import Listing, Service, StrictBody
-from server.chat import KeySummary, NewKey
+from server.chat.admin import KeySummary, NewKey
 from text.names import NAME_CHARS, NAME_PATTERN
 
 router = APIRouter(tags=["Access"])

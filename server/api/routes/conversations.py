@@ -19,17 +19,16 @@ from server.chat import (
     ConversationDetail,
     ConversationSummary,
     Feedback,
-    FeedbackRecord,
     Message,
-    NewShare,
     Rating,
-    RunningTurn,
-    SearchResult,
-    Share,
     StoredTurn,
     Trace,
     TurnRequest,
 )
+from server.chat.conversations import NewShare
+from server.chat.running_turn import RunningTurn
+from server.chat.turns import SearchResult
+from server.store.records import FeedbackRecord, Share
 from text.names import NAME_CHARS, NAME_PATTERN
 
 router = APIRouter(tags=["Conversations"])

@@ -7,7 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, File, Path, Query, Response, UploadFile
 
 from server.api.dependencies import CollectionFilter, CollectionName, Listing, Service
-from server.chat import LEAST_WIDTH, MOST_WIDTH, CollectionSummary, DocumentSummary, DocumentText, Job, PassagePage
+from server.chat import CollectionSummary, DocumentText, Job
+from server.chat.documents import LEAST_WIDTH, MOST_WIDTH, DocumentSummary, PassagePage
 from text.names import NAME_CHARS, NAME_PATTERN
 
 router = APIRouter(tags=["Documents"])

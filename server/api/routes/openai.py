@@ -20,7 +20,6 @@ from server.api.dependencies import Service
 from server.api.error_responses import error_body
 from server.api.sse import EVENTS, TurnStream, event_bytes, while_connected
 from server.chat import (
-    MAX_HISTORY_MESSAGES,
     ChatError,
     CitationEvent,
     CollectionSummary,
@@ -32,12 +31,12 @@ from server.chat import (
     Message,
     NotFound,
     RewriteEvent,
-    RunningTurn,
     SupportEvent,
     TokenEvent,
     TurnRequest,
     Unavailable,
 )
+from server.chat.running_turn import MAX_HISTORY_MESSAGES, RunningTurn
 from server.turn.events import Alternative, AnswerKind
 
 

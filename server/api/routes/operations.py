@@ -11,7 +11,8 @@ from starlette.responses import Response
 
 from server.api.dependencies import CollectionFilter, Service
 from server.api.error_responses import ERRORS
-from server.chat import Readiness, Statistics
+from server.chat import Readiness
+from server.chat.reviews import Statistics
 
 router = APIRouter(tags=["Operations"])
 

@@ -8,17 +8,10 @@ from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel
 
 from server.api.dependencies import CollectionFilter, Service
-from server.chat import (
-    Doubt,
-    NewReview,
-    ReviewDetail,
-    ReviewPage,
-    ReviewState,
-    RunDetail,
-    RunGroup,
-    RunSummary,
-    TrainedGroup,
-)
+from server.chat import RunGroup
+from server.chat.reviews import NewReview, ReviewDetail, ReviewPage
+from server.runs import RunDetail, RunSummary, TrainedGroup
+from server.store.reviewed import Doubt, ReviewState
 from text.names import NAME_CHARS, NAME_PATTERN
 
 router = APIRouter(tags=["Reviews"])

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from server.access import Principal
 from server.api.error_responses import chat_error_response
 from server.audit_log import note
-from server.chat import LimitReached
+from server.chat.error_mapping import LimitReached
 from server.chat.limits import WINDOW_SECONDS, PrincipalLimits, RateLimitStatus
 from server.store import Database, keys
 from server.store.keys import ApiKey

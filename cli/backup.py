@@ -19,7 +19,7 @@ def backup(
 ) -> None:
     """Write collections, uploads, conversations, keys and settings into one file, also while a server runs."""
     from server.audit_log import write_down
-    from server.store.backup import back_up
+    from server.store.home import back_up
 
     state = state_of(context)
     file = file.expanduser().absolute()
@@ -49,7 +49,7 @@ def restore(
     from datetime import datetime
 
     from server.audit_log import write_down
-    from server.store.backup import restore as restore_home
+    from server.store.home import restore as restore_home
 
     state = state_of(context)
     settings = state.settings()

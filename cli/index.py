@@ -79,14 +79,14 @@ def _grant(settings: Settings, group: str) -> None:
     """Let a group use the collection of the settings. Raises InputError."""
     from cli.shared.resources import open_database
     from server.audit_log import account, at_terminal, entry
-    from server.store import grants
+    from server.store import collection_rows
     from text.names import NAME_RULE, is_name
 
     if not is_name(group):
         raise InputError(f"{group[:40]!r} cannot be a group's name: use {NAME_RULE}.")
 
     def add(connection: Connection) -> None:
-        grants.add(connection, settings.collection, group)
+        collection_rows.grant(connection, settings.collection, group)
         account(connection, entry(at_terminal(), "grant.add", group, collection=settings.collection, group=group))
 
     with open_database(settings) as database:
@@ -144,13 +144,13 @@ def remember(settings: Settings, files: Sequence[Path]) -> None:
     """Note where the collection came from, and that it was indexed. Raises StoreError."""
     from cli.shared.resources import open_database
     from server.audit_log import account, at_terminal, entry
-    from server.store import jobs
+    from server.store import collection_rows
 
     name = settings.collection
     record = entry(at_terminal(), "collection.index", name, collection=name)
 
     def write(connection: Connection) -> None:
-        jobs.remember_sources(connection, name, files)
+        collection_rows.remember_sources(connection, name, files)
         account(connection, record)
 
     with open_database(settings) as database:

@@ -44,7 +44,7 @@ def create(
     """Make a key and show it, this once: only a hash of it is kept."""
     from server.access import DEFAULT_GROUP, EVERY_GROUP
     from server.audit_log import account, at_terminal, entry
-    from server.store import keys
+    from server.store import credentials
     from text.names import NAME_RULE, is_name
 
     name = " ".join(name.split())
@@ -56,8 +56,8 @@ def create(
         raise InputError(f"{wrong[0][:40]!r} cannot be a group's name: use {NAME_RULE}.")
     until = None if not expires else time.time() + _days(expires) * 86_400
 
-    def make(connection: Connection) -> tuple[keys.ApiKey, str]:
-        api_key, secret = keys.create(connection, name, may, groups, until)
+    def make(connection: Connection) -> tuple[credentials.ApiKey, str]:
+        api_key, secret = credentials.create_key(connection, name, may, groups, until)
         detail = {"name": name, "role": api_key.role, "groups": sorted(api_key.groups)}
         account(connection, entry(at_terminal(), "key.create", api_key.id, detail=detail))
         return api_key, secret
@@ -78,12 +78,12 @@ def list_keys(context: typer.Context) -> None:
     from rich.text import Text
 
     from cli.shared.console import open_table
-    from server.store import keys, sessions
+    from server.store import credentials
 
     state = state_of(context)
     with open_database(state.settings()) as database:
-        api_keys = database.read_blocking(keys.listing)
-        sign_ins = database.read_blocking(sessions.listing)
+        api_keys = database.read_blocking(credentials.list_keys)
+        sign_ins = database.read_blocking(credentials.list_sessions)
     if not api_keys:
         state.err.print("There is no key; `anaphora keys create NAME` makes one.")
     else:
@@ -113,7 +113,7 @@ def revoke(
 ) -> None:
     """Make a key useless, or sign somebody out everywhere, in a running server too."""
     from server.audit_log import account, at_terminal, entry
-    from server.store import keys, sessions
+    from server.store import credentials
 
     state, wanted = state_of(context), key_id.strip()
     if not (wanted or serve_all):
@@ -123,18 +123,18 @@ def revoke(
 
     def end(connection: Connection) -> str:
         if ":" in wanted:
-            ended = sessions.end_all(connection, wanted)
+            ended = credentials.end_sessions(connection, wanted)
             if not ended:
                 raise InputError(f"{wanted[:100]!r} is not signed in; `anaphora keys list` shows who is.")
             account(connection, entry(at_terminal(), "session.revoke", wanted, detail={"sessions": ended}))
             return f"{wanted} is signed out; sessions ended: {ended}."
-        if not keys.revoke(connection, wanted):
+        if not credentials.revoke_key(connection, wanted):
             raise InputError(f"There is no active key {wanted[:40]!r}; `anaphora keys list` shows them.")
         account(connection, entry(at_terminal(), "key.revoke", wanted))
         return f"Key {wanted} is revoked."
 
     def open_up(connection: Connection) -> None:
-        if not keys.open_up(connection):
+        if not credentials.require_no_key(connection):
             raise InputError("There are active keys; revoke them first: `anaphora keys list` shows them.")
         account(connection, entry(at_terminal(), "key.open"))
 
@@ -143,7 +143,7 @@ def revoke(
             state.err.print(database.write_blocking(end), markup=False)
         if serve_all:
             database.write_blocking(open_up)
-        elif ":" not in wanted and not database.read_blocking(keys.any_active):
+        elif ":" not in wanted and not database.read_blocking(credentials.any_key):
             state.err.print(
                 "It was the last one, and a key is still required: `anaphora keys create NAME` makes one, `anaphora "
                 "keys revoke --open` serves everybody on this machine without."

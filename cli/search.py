@@ -131,12 +131,12 @@ async def _serve(settings: Settings) -> None:
     from server.audit_log import at_terminal
     from server.chat import open_service
     from server.mcp_tools import make_server
-    from server.store import keys
+    from server.store import credentials
 
     async with open_service(settings) as opened:
         secret, service = os.environ.get("ANAPHORA_KEY", ""), opened.as_principal(at_terminal())
         if secret:
-            key = await opened.core.database.read(keys.check, secret)
+            key = await opened.core.database.read(credentials.check_key, secret)
             if key is None:
                 raise InputError("ANAPHORA_KEY is no key of this home, or has expired; `anaphora keys` lists them.")
             service = opened.as_principal(key.principal)

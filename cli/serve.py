@@ -46,8 +46,7 @@ def serve(
     from cli.shared.resources import fetch_models
     from server.api.running import demand_key, listen
     from server.processes import share_heaps
-    from server.store.backup import unfinished
-    from server.store.home import hold_home
+    from server.store.home import hold_home, unfinished
 
     share_heaps()
     state = state_of(context)

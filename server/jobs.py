@@ -19,8 +19,8 @@ from typing import TypeAlias
 from index.errors import IndexingCancelled, IndexingError
 from server.access import Ownership, Principal
 from server.store import Database, Runner, StoreError, jobs
+from server.store.jobs import CUT_SHORT
 from server.store.records import FileResult, Job, JobKind
-from server.store.runners import CUT_SHORT
 
 log = logging.getLogger(__name__)
 

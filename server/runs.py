@@ -13,8 +13,8 @@ from typing import Any, Literal, TypeAlias
 
 from rewriter import runs
 from rewriter.load import RERANKERS, REWRITERS, RunKind
+from server.store.jobs import is_held
 from server.store.records import View
-from server.store.runners import is_held
 from text.names import is_name
 from text.progress import LOCK, RunProgress, read_progress
 

@@ -43,9 +43,9 @@ class Door:
 
     def key(self, name: str = "x") -> str:
         """A new key."""
-        from server.store import keys
+        from server.store import credentials
 
-        return self.database.write_blocking(lambda connection: keys.create(connection, name))[1]
+        return self.database.write_blocking(lambda connection: credentials.create_key(connection, name))[1]
 
 
 OpenDoor = Callable[..., Door]

@@ -69,23 +69,23 @@ def serve(settings: str, source: str, ready: Connection) -> None:
 
 def make_keys(path: str, ready: Connection) -> None:
     """Make and revoke keys without end, telling of each once it is done."""
-    from server.store import Database, keys
+    from server.store import Database, credentials
 
     database = Database(Path(path))
 
     def make_and_revoke(connection: sqlite3.Connection) -> str:
-        key, secret = keys.create(connection, "gone")
-        keys.revoke(connection, key.id)
+        key, secret = credentials.create_key(connection, "gone")
+        credentials.revoke_key(connection, key.id)
         return secret
 
     while True:
-        ready.send(("made", database.write_blocking(lambda connection: keys.create(connection, "kept"))[1]))
+        ready.send(("made", database.write_blocking(lambda connection: credentials.create_key(connection, "kept"))[1]))
         ready.send(("revoked", database.write_blocking(make_and_revoke)))
 
 
 def back_up_and_restore(home: str, file: str, ready: Connection) -> None:
     """Back a home up beside `file`, and restore `file` into it."""
-    from server.store.backup import back_up, restore
+    from server.store.home import back_up, restore
 
     ready.send("backing up")
     other = Path(file).with_name("other.tar")
@@ -308,7 +308,7 @@ class Home:
 
     def making_keys(self) -> None:
         """Kill who makes and revokes keys."""
-        from server.store import Database, keys
+        from server.store import Database, credentials
 
         self.rounds["making keys"] += 1
         path = self.folder / "keys.db"
@@ -324,7 +324,10 @@ class Home:
         try:
             for what, secret in told:
                 self.acknowledged["keys"] += 1
-                good = database.read_blocking(lambda connection, key=secret: keys.check(connection, key)) is not None
+                good = (
+                    database.read_blocking(lambda connection, key=secret: credentials.check_key(connection, key))
+                    is not None
+                )
                 self.check(good == (what == "made"), f"a key that was {what} is {'good' if good else 'no good'}")
         finally:
             database.close()
@@ -332,7 +335,7 @@ class Home:
     def restoring(self) -> None:
         """Kill a backup and its restoring; what was backed up comes back with the next attempt."""
         from server.store import Database
-        from server.store.backup import back_up, restore, undo, unfinished
+        from server.store.home import back_up, restore, undo, unfinished
 
         self.rounds["restoring"] += 1
         copy, file = self.folder / "copy", self.folder / "backup.tar"

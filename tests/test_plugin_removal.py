@@ -22,8 +22,7 @@ from pathlib import Path
 home, model_home, names = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:]
 for room in ("text", "index", "rewriter", "synth", "server", "evaluation", "ui", "cli"):
     for module in pkgutil.walk_packages(import_module(room).__path__, f"{room}."):
-        # Alembic alone can run its environment.
-        if not module.name.endswith(("__main__", "migrations.env")) and ".versions." not in module.name:
+        if not module.name.endswith("__main__"):
             import_module(module.name)
 loaded = sorted(name for name in sys.modules if name.startswith("plugins."))
 

@@ -26,7 +26,7 @@ from index.version import CollectionFolder
 from server.audit_log import account, at_terminal, entry
 from server.chat.collections import Uploads
 from server.settings import Settings
-from server.store import Database, sessions, standalone, turns, uploads
+from server.store import Database, collection_rows, credentials, turns
 from server.store.conversations import clean_title
 from server.store.dialects import forget_deleted, json_text
 from server.store.records import FileResult
@@ -218,8 +218,8 @@ def forget_document(connection: Connection, collection: str, document_id: str, s
         remaining = [file.model_dump() for file in files if file.document_id != document_id]
         connection.execute(update(JOBS).where(JOBS.c.id == row.id).values(files=json.dumps(remaining)))
     # Quotes made readable are made of one document's words, and of whatever else a version of its collection held.
-    standalone.forget_collection(connection, collection)
-    uploads.forget(connection, collection, document_id.removeprefix("uploads/"))
+    collection_rows.forget_cached(connection, collection)
+    collection_rows.forget_uploads(connection, collection, document_id.removeprefix("uploads/"))
     forget_deleted(connection)
     return Erasure(len(conversations), changed, feedback)
 
@@ -239,7 +239,7 @@ def forget_person(connection: Connection, principal: str) -> Erasure:
     for table in (REVIEWS, UPLOADS, STANDALONE):
         gone(table)
     connection.execute(update(JOBS).where(JOBS.c.owner == principal).values(owner=""))
-    sessions.end_all(connection, principal)
+    credentials.end_sessions(connection, principal)
     connection.execute(delete(SHARES).where(json_text(SHARES.c.principal, "id") == principal))
     # The row stays, for a key must still be needed after the last one was erased.
     key = update(KEYS).where(literal("key:") + KEYS.c.id == principal)

@@ -33,7 +33,7 @@ from server.chat.error_mapping import (
 )
 from server.chat.loaded_models import salted
 from server.chat.running_turn import CHARS_PER_TOKEN, turn_seconds
-from server.store import standalone
+from server.store import collection_rows
 from server.store.records import View
 from text.sentences import sentence_spans
 from text.words import stems
@@ -89,7 +89,7 @@ class EvidenceService(ServiceBase):
         version = opened.version
         text = json.dumps((ownership.group, name, version, document_id, *parts, llm.model, llm.model_name))
         key = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-        if (cached := await self._read(standalone.find, key)) is not None:
+        if (cached := await self._read(collection_rows.find_cached, key)) is not None:
             return view.model_validate_json(cached).model_copy(update={"cached": True})
         if asks:
             await core.limits.require_tokens(self.principal)
@@ -97,7 +97,7 @@ class EvidenceService(ServiceBase):
         result, whole = await make(opened, ownership.group)
         if whole and (await run_blocking(lambda: core.opened.get(name))).version == version:
             row = name, version, document_id, self.principal.id, result.model_dump_json()
-            await self._write(standalone.keep, key, *row)
+            await self._write(collection_rows.cache, key, *row)
         return result
 
     @asynccontextmanager

@@ -25,7 +25,7 @@ from server.chat.authorization import requires
 from server.chat.collections import CollectionService, making_a_job
 from server.chat.error_mapping import ChatError, Conflict, InvalidRequest, NotFound, TooLarge, clean
 from server.jobs import JobProgress
-from server.store import uploads
+from server.store import collection_rows
 from server.store.records import FileResult, Job
 from text.modules import need_extra
 from text.names import is_name
@@ -147,7 +147,7 @@ class SourceService(CollectionService):
             if self.core.opened.exists(source.collection):
                 deleted = self._delete(source.collection, lambda info: Path(info.path).is_relative_to(root))
             mirror.remove()
-            self.core.database.write_blocking(uploads.forget_source, source.collection, name)
+            self.core.database.write_blocking(collection_rows.forget_pushed, source.collection, name)
             return deleted
 
         await self._account("source.remove", source, ownership)
@@ -183,9 +183,9 @@ class SourceService(CollectionService):
         except SourceError as error:
             raise Conflict(f"{error}.", code="source_busy") from error
         if item.content is None:
-            await self._write(uploads.forget, source.collection, label)
+            await self._write(collection_rows.forget_uploads, source.collection, label)
         else:
-            await self._write(uploads.remember, source.collection, label, len(item.content), ownership)
+            await self._write(collection_rows.remember_upload, source.collection, label, len(item.content), ownership)
         return await self._follow(mirror, source, ownership, lambda progress: [])
 
     @requires("server")

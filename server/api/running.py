@@ -13,7 +13,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from server.settings import ServerSettings, Settings
-from server.store import Database, keys
+from server.store import Database, credentials
 
 SHUTDOWN_SECONDS = 5
 """How long requests under way may take to end once the server stops."""
@@ -38,7 +38,7 @@ def demand_key(settings: Settings) -> None:
         return
     database = Database(settings.database_at)
     try:
-        if not database.read_blocking(keys.any_active):
+        if not database.read_blocking(credentials.any_key):
             why = (
                 "server.trusted_hosts or server.proxies lets others reach this server"
                 if settings.server.on_loopback

@@ -38,8 +38,8 @@ from server.chat.error_mapping import (
 )
 from server.chat.loaded_models import Collections
 from server.runs import COMMANDS, FOLDERS, TRAINED, RunDetail, RunGroup, RunSummary, TrainedGroup
-from server.store import Database, StoreError, keys
-from server.store.keys import ApiKey
+from server.store import Database, StoreError, credentials
+from server.store.credentials import ApiKey
 from server.store.records import Job, View
 from server.turn.events import DoneEvent, ErrorEvent
 
@@ -160,7 +160,7 @@ class AdminService(ServiceBase):
     @requires("keys")
     async def keys(self) -> list[KeySummary]:
         """Every key whose role and groups are within those of whoever asks, oldest first; never the key itself."""
-        listed = await self._read(keys.listing)
+        listed = await self._read(credentials.list_keys)
         return [KeySummary.of(key) for key in listed if policy.may_give(self.principal, key.role, key.groups)]
 
     @requires("keys")
@@ -183,8 +183,8 @@ class AdminService(ServiceBase):
             raise self.refusal("keys", error=Forbidden("A key has no more than your own role and groups."))
         expires = None if days is None else time.time() + days * DAY
 
-        def make(connection: Connection) -> tuple[keys.ApiKey, str]:
-            api_key, secret = keys.create(connection, label, role, within, expires)
+        def make(connection: Connection) -> tuple[credentials.ApiKey, str]:
+            api_key, secret = credentials.create_key(connection, label, role, within, expires)
             detail = {"name": label, "role": role, "groups": sorted(within), "expires": expires}
             account(connection, entry(self.principal, "key.create", api_key.id, detail=detail))
             return api_key, secret
@@ -200,7 +200,7 @@ class AdminService(ServiceBase):
         if wanted not in key_ids:
             raise NotFound(f"There is no active key {wanted!r}.", code="key_not_found")
         await self.account("key.revoke", wanted)
-        await self._write(keys.revoke, wanted)
+        await self._write(credentials.revoke_key, wanted)
 
     @requires("ready")
     async def readiness(self) -> Readiness:

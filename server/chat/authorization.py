@@ -25,7 +25,7 @@ from server.chat.error_mapping import (
     store_errors,
 )
 from server.chat.loaded_models import CollectionSummary
-from server.store import grants, turns
+from server.store import collection_rows, turns
 from server.store.records import StoredTurn
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class ServiceBase:
     async def listed(self) -> list[CollectionSummary]:
         """The collections that are granted to a group of whoever acts, by name."""
         collections = await run_blocking(self.core.opened.listing)
-        granted = await self._read(grants.everything)
+        granted = await self._read(collection_rows.all_grants)
         return [info for info in collections if policy.group_of(self.principal, granted.get(info.name, ()))]
 
     async def default_collection(self) -> str:
@@ -130,7 +130,7 @@ class ServiceBase:
         return found_or_missing(await self._read(turns.find, key, self.principal), "turn", turn_id)
 
     async def _group(self, collection: str) -> str | None:
-        return policy.group_of(self.principal, await self._read(grants.of, collection))
+        return policy.group_of(self.principal, await self._read(collection_rows.groups_of, collection))
 
     async def _read(self, work: Callable[Concatenate[Connection, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Run a function of the store and return its result. Raises Unavailable."""

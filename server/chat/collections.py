@@ -60,7 +60,7 @@ from server.chat.error_mapping import (
 from server.chat.loaded_models import CollectionSummary
 from server.jobs import JobProgress
 from server.plugins import parts
-from server.store import grants, jobs, standalone, uploads
+from server.store import collection_rows, jobs
 from server.store.records import FileResult, Job, JobKind
 from server.turn.events import PageBox
 from text.files import replacing
@@ -224,7 +224,7 @@ class CollectionService(ServiceBase):
         room = await self._room(name, file)
         stored = await asyncio.to_thread(self.core.uploads.keep, name, file, content, room)
         size = (await asyncio.to_thread(stored.stat)).st_size
-        await self._write(uploads.remember, name, file, size, ownership)
+        await self._write(collection_rows.remember_upload, name, file, size, ownership)
 
         def work(progress: JobProgress) -> Iterable[FileResult]:
             # By its folder, not by itself, so that its id does not depend on what it came with.
@@ -265,7 +265,7 @@ class CollectionService(ServiceBase):
             await asyncio.to_thread(path.unlink, missing_ok=True)
         except OSError as error:
             raise Unavailable(f"{path.name} could not be deleted: {error.strerror or error}.") from error
-        await self._write(uploads.forget, name, path.name)
+        await self._write(collection_rows.forget_uploads, name, path.name)
         return await self._submit("delete", name, work, ownership)
 
     @requires("server")
@@ -300,9 +300,9 @@ class CollectionService(ServiceBase):
         def work(progress: JobProgress) -> Iterable[FileResult]:
             def remember(connection: Connection) -> list[Path]:
                 if replace:
-                    jobs.forget_sources(connection, name)
-                jobs.remember_sources(connection, name, absolute)
-                return jobs.sources(connection, name)
+                    collection_rows.forget_sources(connection, name)
+                collection_rows.remember_sources(connection, name, absolute)
+                return collection_rows.remembered_sources(connection, name)
 
             sources = self.core.database.write_blocking(remember)
             report = self._index(progress, name, self._with_uploads(name, sources), prune=True)
@@ -320,7 +320,7 @@ class CollectionService(ServiceBase):
         """
         name = checked_name(collection)
         ownership = await self.reached(name)
-        sources = await self._read(jobs.sources, name)
+        sources = await self._read(collection_rows.remembered_sources, name)
         paths = await asyncio.to_thread(self._with_uploads, name, sources)
         if not paths:
             if not await run_blocking(lambda: self.core.opened.exists(name)):
@@ -343,7 +343,7 @@ class CollectionService(ServiceBase):
         """
         name = checked_name(collection)
         ownership = await self.reached(name)
-        granted = await self._read(grants.of, name)
+        granted = await self._read(collection_rows.groups_of, name)
         if others := [group for group in granted if not self.principal.in_group(group)]:
             words = f"{name} is used by {len(others)} other groups too; take your own grant back instead."
             raise self.refusal("documents", name, Forbidden(words))
@@ -359,9 +359,9 @@ class CollectionService(ServiceBase):
         for delete_documents in parts("delete_documents"):
             await run_blocking(partial(delete_documents, self.core.settings.home, name))
         await asyncio.to_thread(self.core.uploads.remove_all, name)
-        await self._write(jobs.forget_sources, name)
-        await self._write(uploads.forget, name)
-        await self._write(standalone.forget_collection, name)
+        await self._write(collection_rows.forget_sources, name)
+        await self._write(collection_rows.forget_uploads, name)
+        await self._write(collection_rows.forget_cached, name)
 
     async def _room(self, name: str, file: str) -> Room | None:
         """Return the stored and the allowed bytes of the principal, without the file to be replaced; None without a
@@ -370,7 +370,7 @@ class CollectionService(ServiceBase):
         if not allowed:
             return None
         owner = self.principal.id
-        return Room(await self._read(uploads.total, owner, (name, file)), allowed)
+        return Room(await self._read(collection_rows.uploaded_bytes, owner, (name, file)), allowed)
 
     async def _demand_job(self) -> None:
         """Raise LimitReached where whoever acts has as many unfinished jobs as one may have."""
@@ -396,7 +396,7 @@ class CollectionService(ServiceBase):
         """
         if group and not self.principal.in_group(checked_group(group)):
             raise self.refusal("grants", name, foreign_group(group))
-        granted = await self._read(grants.of, name)
+        granted = await self._read(collection_rows.groups_of, name)
         there = await run_blocking(lambda: self.core.opened.exists(name))
         if granted or there:
             reached = policy.group_of(self.principal, granted)
@@ -407,7 +407,7 @@ class CollectionService(ServiceBase):
         else:
             group = group or policy.own_group(self.principal)
         if granted or group != DEFAULT_GROUP:
-            await self._write(grants.add, name, group)
+            await self._write(collection_rows.grant, name, group)
         return Ownership(self.principal.id, group)
 
     def _index_root(self, progress: JobProgress, name: str, root: Path) -> list[FileResult]:
@@ -573,7 +573,7 @@ class CollectionService(ServiceBase):
         """The groups that may use a collection, as far as whoever asks is in them. Raises NotFound."""
         name = checked_name(collection)
         await self.reached(name)
-        granted = await self._read(grants.of, name)
+        granted = await self._read(collection_rows.groups_of, name)
         return [group for group in granted or [DEFAULT_GROUP] if self.principal.in_group(group)]
 
     @requires("grants")
@@ -585,7 +585,7 @@ class CollectionService(ServiceBase):
             raise self.refusal("grants", name, foreign_group(group))
         await self.reached(name)
         await self.account("grant.add", group, collection=name, group=group)
-        await self._write(grants.add, name, group)
+        await self._write(collection_rows.grant, name, group)
         return await self.grants(name)
 
     @requires("grants")
@@ -594,7 +594,7 @@ class CollectionService(ServiceBase):
         name = checked_name(collection)
         if group not in await self.grants(name):
             raise NotFound(f"{name} is not granted to {group[:80]!r}.", code="grant_not_found")
-        gone = await self._write(grants.remove, name, group)
+        gone = await self._write(collection_rows.revoke_grant, name, group)
         await self.account("grant.remove", group, collection=name, group=group, outcome="done" if gone else "refused")
         if not gone:
             raise Conflict(

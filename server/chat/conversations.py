@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from server.access import Principal, policy
 from server.chat.authorization import MAX_LISTED, ServiceBase, requires
 from server.chat.error_mapping import MAX_QUERY_CHARS, Forbidden, InvalidRequest, checked_name, clean, found_or_missing
-from server.store import conversations, export, shares, turns
+from server.store import conversations, credentials, turns
 from server.store.records import ConversationDetail, ConversationSummary, Share
 
 
@@ -118,7 +118,7 @@ class ConversationService(ServiceBase):
         """A conversation as a file's text. Raises NotFound."""
         detail = await self.get(conversation_id, whole=style == "json")
         await self.account("conversation.export", detail.id, collection=detail.collection)
-        return export.as_json(detail) if style == "json" else export.as_markdown(detail)
+        return conversations.as_json(detail) if style == "json" else conversations.as_markdown(detail)
 
     @requires("change")
     async def share(self, conversation_id: str, days: int = 0) -> NewShare:
@@ -131,20 +131,20 @@ class ConversationService(ServiceBase):
             raise InvalidRequest(f"A link may last {most} days at most.", param="days")
         key = await self.demand_change(conversation_id)
         await self.account("conversation.share", key)
-        share, secret = await self._write(shares.give, key, self.principal, (days or most) * DAY)
+        share, secret = await self._write(credentials.share, key, self.principal, (days or most) * DAY)
         return NewShare(**share.model_dump(), path=f"/shared/{secret}")
 
     @requires("change")
     async def shares(self, conversation_id: str) -> list[Share]:
         """The links to a conversation that have not expired. Raises NotFound."""
-        return await self._read(shares.listing, await self.demand_change(conversation_id))
+        return await self._read(credentials.list_shares, await self.demand_change(conversation_id))
 
     @requires("change")
     async def revoke_share(self, conversation_id: str, share_id: str) -> None:
         """Make a link useless. Raises NotFound."""
         share, key = clean(share_id, MAX_QUERY_CHARS, "share_id"), await self.demand_change(conversation_id)
         await self.account("conversation.unshare", key)
-        found_or_missing(await self._write(shares.take_back, key, share), "share", share_id)
+        found_or_missing(await self._write(credentials.unshare, key, share), "share", share_id)
 
     @requires("ready")
     async def open_shared(self, secret: str) -> tuple[str, str]:
@@ -152,11 +152,11 @@ class ConversationService(ServiceBase):
         Raises NotFound for any other reason."""
         shared_as = None
         if self.core.settings.server.share_days:
-            shared_as = await self._read(shares.find, secret)
+            shared_as = await self._read(credentials.find_share, secret)
         key, giver = found_or_missing(shared_as, "shared conversation", "of this link")
         detail = await self._read(conversations.detail, key, giver)
         read = found_or_missing(detail, "shared conversation", "of this link")
         self.note("conversation.opened", key, collection=read.collection)
         # What the giver thought of answers is not for others.
         turns = tuple(turn.model_copy(update={"feedback": None}) for turn in read.messages)
-        return read.title, export.as_markdown(read.model_copy(update={"messages": turns}))
+        return read.title, conversations.as_markdown(read.model_copy(update={"messages": turns}))

@@ -30,7 +30,7 @@ from server.chat.error_mapping import (
 from server.chat.limits import QueueSlot
 from server.chat.running_turn import MAX_HISTORY_MESSAGES, RunningTurn, TurnRequest
 from server.replay import ReplayChanges, ReplayError, replay
-from server.store import feedback, turns
+from server.store import turns
 from server.store.records import (
     ConversationSummary,
     Feedback,
@@ -265,21 +265,19 @@ class TurnService(ServiceBase):
         """Keep a person's word on a turn; a second one replaces the first. Raises NotFound."""
         key = clean(turn_id, MAX_QUERY_CHARS, "turn_id")
         why, words = clean(reason, MAX_REASON_CHARS, "reason"), clean(comment, MAX_COMMENT_CHARS, "comment")
-        return found_or_missing(
-            await self._write(feedback.give, key, rating, why, words, self.principal), "turn", turn_id
-        )
+        return found_or_missing(await self._write(turns.rate, key, rating, why, words, self.principal), "turn", turn_id)
 
     @requires("rate")
     async def retract_feedback(self, turn_id: str) -> None:
         """Forget the feedback on a turn. Raises NotFound where there is none."""
         key = clean(turn_id, MAX_QUERY_CHARS, "turn_id")
-        found_or_missing(await self._write(feedback.retract, key, self.principal), "feedback on turn", turn_id)
+        found_or_missing(await self._write(turns.retract_rating, key, self.principal), "feedback on turn", turn_id)
 
     @requires("review")
     async def feedback_records(self) -> list[FeedbackRecord]:
         """All feedback with its questions and answers, oldest first."""
         await self.account("feedback.export")
-        return await self._read(feedback.records, self.principal)
+        return await self._read(turns.ratings, self.principal)
 
     @requires("review")
     async def trace(self, turn_id: str) -> Trace:

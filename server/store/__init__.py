@@ -6,7 +6,7 @@ database.
 """
 
 from server.store.database import Database
+from server.store.jobs import Runner
 from server.store.records import StoreError, StoreFull
-from server.store.runners import Runner
 
 __all__ = ["Database", "Runner", "StoreError", "StoreFull"]

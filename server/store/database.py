@@ -16,12 +16,12 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
-from sqlalchemy import Connection, Engine, column, insert, inspect, select, table
+from sqlalchemy import Connection, Engine, column, insert, inspect, select, table, update
 from sqlalchemy.exc import DBAPIError
 
 from server.plugins import parts
 from server.store.records import StoreError
-from server.store.schema import METADATA, run_statements
+from server.store.schema import METADATA, REVISIONS, run_statements
 from server.store.sqlite import SqliteFile, newer
 from text.modules import PluginError, load_plugin
 
@@ -31,8 +31,6 @@ P = ParamSpec("P")
 log = logging.getLogger(__name__)
 
 READERS = 4
-
-MIGRATIONS = Path(__file__).parent / "migrations"
 
 _VERSION = table("alembic_version", column("version_num"))
 
@@ -210,30 +208,27 @@ def _cause(error: Exception) -> BaseException:
 
 def _migrate(connection: Connection, name: str, statements: Path) -> None:
     """Make the tables, or apply the revisions that they lack."""
-    revisions = _revisions()
+    newest = list(REVISIONS)[-1]
     if not inspect(connection).has_table(_VERSION.name):
         connection.exec_driver_sql(f"CREATE TABLE {_VERSION.name} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)")
         METADATA.create_all(connection, checkfirst=False)
         run_statements(connection, statements)
-        connection.execute(insert(_VERSION), {"version_num": revisions[-1]})
-    if _demand_known(connection, name) != revisions[-1]:
-        from alembic import command
-        from alembic.config import Config
+        connection.execute(insert(_VERSION), {"version_num": newest})
+    revision = _demand_known(connection, name)
+    if revision != newest:
+        from alembic.migration import MigrationContext
+        from alembic.operations import Operations
 
-        config = Config(attributes={"connection": connection})
-        config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-        command.upgrade(config, "head")
+        for change in [REVISIONS[later] for later in REVISIONS if later > revision]:
+            change(Operations(MigrationContext.configure(connection)))
+        connection.execute(update(_VERSION).values(version_num=newest))
     for tables in parts("tables"):
         tables.make(connection)
-
-
-def _revisions() -> list[str]:
-    return sorted(file.name[:4] for file in (MIGRATIONS / "versions").glob("*.py"))
 
 
 def _demand_known(connection: Connection, name: str) -> str:
     """The revision of the tables. Raises StoreError for that of a newer version."""
     revision = str(connection.scalar(select(_VERSION.c.version_num)))
-    if revision not in _revisions():
+    if revision not in REVISIONS:
         raise StoreError(newer(name))
     return revision

@@ -1,14 +1,15 @@
 """The tables, once, for every kind of database, and which of their rows a principal sees.
 
-Parts of one dialect only (triggers, the index of texts) are in `server.store.dialects`. A change of a table is a
-revision in `migrations/versions` as well.
+Parts of one dialect only (triggers, the index of texts) are in `sqlite.sql` and in plugins. A change of a table is a
+revision in `REVISIONS` as well.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
     INTEGER,
@@ -40,7 +41,13 @@ from sqlalchemy.types import TypeEngine
 from server.access import DEFAULT_GROUP, Principal
 from server.plugins import parts
 
+if TYPE_CHECKING:
+    from alembic.operations import Operations
+
 METADATA = MetaData()
+
+REVISIONS: dict[str, Callable[[Operations], None]] = {"0001": lambda _: None}
+"""What changes the tables of an older database, in order; new ones are made as they stand here."""
 
 NUMBER = BigInteger().with_variant(INTEGER(), "sqlite")
 SECONDS: TypeEngine[float] = Double().with_variant(REAL(), "sqlite")

@@ -28,7 +28,7 @@ BUSY_SECONDS = 10.0
 class SqliteFile:
     """A `server.store.database.DatabaseKind` by its path."""
 
-    statements = Path(__file__).parent / "migrations"
+    statements = Path(__file__).parent
 
     def __init__(self, path: Path, readers: int, *, read_only: bool = False) -> None:
         self.path, self.name = path, str(path)

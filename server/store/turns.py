@@ -1,6 +1,6 @@
 """Turns: stored as they begin, kept up to date while they are answered, and ended once.
 
-Feedback and traces hang on turns and go with them.
+Ratings and traces hang on turns and go with them. Of a turn's ratings the newest counts.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from sqlalchemy import (
 from rewriter.protocol import Conversation, Message
 from server.access import Ownership, Principal
 from server.store.dialects import json_text, put
-from server.store.records import Feedback, StoredTurn, Trace, TraceSummary, TurnStatus
+from server.store.records import Feedback, FeedbackRecord, Rating, StoredTurn, Trace, TraceSummary, TurnStatus
 from server.store.schema import CONVERSATIONS, FEEDBACK, TRACES, TURNS, visible
 from server.turn.events import DoneEvent, ErrorEvent, EvidenceEvent, RewriteEvent
 from server.turn.system_messages import history_for_model
@@ -241,6 +241,34 @@ def _said(who: Principal, before: bool) -> Select[Any]:
     )
     which = and_(not_(_TURN), TURNS.c.id.in_(select(_LINE.c.id))) if before else not_(TURNS.c.replaced)
     return query.where(which).order_by(TURNS.c.n.desc()).limit(bindparam("limit"))
+
+
+def rate(
+    connection: Connection, turn_id: str, rating: Rating, reason: str, comment: str, who: Principal
+) -> Feedback | None:
+    """Keep feedback in place of earlier feedback on the turn; None if there is no such turn to be seen."""
+    if owner(connection, turn_id, who) is None:
+        return None
+    feedback = Feedback(turn_id=turn_id, rating=rating, reason=reason, comment=comment, created=time.time())
+    put(connection, FEEDBACK, {**feedback.model_dump(), "owner": who.id})
+    return feedback
+
+
+def retract_rating(connection: Connection, turn_id: str, who: Principal) -> bool:
+    """Forget the feedback on a turn; False if there was none to be seen."""
+    if owner(connection, turn_id, who) is None:
+        return False
+    return connection.execute(delete(FEEDBACK).where(FEEDBACK.c.turn_id == turn_id)).rowcount > 0
+
+
+def ratings(connection: Connection, who: Principal) -> list[FeedbackRecord]:
+    """All feedback with what it is about, oldest first."""
+    about = TURNS.c["conversation_id", "collection", "question", "answer", "status"]
+    columns = FEEDBACK.c["turn_id", "rating", "reason", "comment", "created"]
+    rows = connection.execute(
+        select(*columns, *about).join(TURNS).where(visible(TURNS, who)).order_by(FEEDBACK.c.created, TURNS.c.n)
+    )
+    return [FeedbackRecord(**row) for row in rows.mappings()]
 
 
 def trace(connection: Connection, turn_id: str, who: Principal) -> Trace | None:

@@ -28,7 +28,7 @@ from index.stores import StoreSpec
 from index.version import CollectionFolder
 from rewriter.load import packaged_folder
 from server.chat import loaded_models
-from server.store import Database, jobs
+from server.store import Database, collection_rows
 from tests.cli.test_serve import command
 from tests.damages import DAMAGES, Damage, damage_file, empty, flip, truncate
 from tests.serving import DOCUMENTS, Serve, make_settings
@@ -210,7 +210,7 @@ def test_doctor_reads_all_of_the_database_and_backup_takes_no_damaged_one(
     path = tmp_path / "anaphora.db"
     database = Database(path)
     for number in range(200):
-        database.write_blocking(lambda c, n=number: jobs.remember_sources(c, f"docs{n}", [Path("/a" * 60)]))  # type: ignore[misc]
+        database.write_blocking(lambda c, n=number: collection_rows.remember_sources(c, f"docs{n}", [Path("/a" * 60)]))  # type: ignore[misc]
     database.close()
     assert "✓ database" in anaphora("doctor").stdout
     damage_pages(path, damage)

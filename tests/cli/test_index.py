@@ -17,7 +17,7 @@ from typer.testing import CliRunner, Result
 from cli import app
 from cli.shared.error_handler import ExitCode
 from index.collection import list_collections
-from server.store import Database, jobs
+from server.store import Database, collection_rows
 from text.sanitize import is_showable
 
 
@@ -107,7 +107,7 @@ def test_where_a_collection_came_from_is_remembered(home: Path, docs: Path) -> N
     anaphora("index", docs, "-c", "c")
     database = Database(home / "anaphora.db")
     try:
-        assert database.write_blocking(lambda connection: jobs.sources(connection, "c")) == [docs]
+        assert database.write_blocking(lambda connection: collection_rows.remembered_sources(connection, "c")) == [docs]
     finally:
         database.close()
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from cli import app
 from cli.shared.error_handler import ExitCode
 from server.access import Principal
-from server.store import Database, grants, keys, sessions
+from server.store import Database, collection_rows, credentials
 
 ADA = Principal("oidc:https://x.example:ada", "Ada", "agent", frozenset({"docs"}))
 BOB = Principal("oidc:https://x.example:bob", "Bob", "reader", frozenset({"docs"}))
@@ -23,10 +23,10 @@ def run(home: Path, *arguments: str, code: int = 0) -> str:
     return result.output
 
 
-def only_key(home: Path) -> keys.ApiKey:
+def only_key(home: Path) -> credentials.ApiKey:
     database = Database(home / "anaphora.db")
     try:
-        (key,) = database.read_blocking(keys.listing)
+        (key,) = database.read_blocking(credentials.list_keys)
         return key
     finally:
         database.close()
@@ -71,7 +71,7 @@ def test_a_collection_is_granted_and_taken_back(command_home: Path) -> None:
     last = run(command_home, "collections", "grant", "docs", "sales", "--revoke", code=ExitCode.BUSY)
     assert "last group" in last
     database = Database(command_home / "anaphora.db")
-    assert database.read_blocking(lambda connection: grants.of(connection, "docs")) == ["sales"]
+    assert database.read_blocking(lambda connection: collection_rows.groups_of(connection, "docs")) == ["sales"]
     database.close()
 
 
@@ -94,17 +94,17 @@ def test_people_are_listed_and_signed_out(tmp_path: Path, monkeypatch: pytest.Mo
     assert "There is no key" in invoke(app, ["keys", "list"]).stderr
     database = Database(tmp_path / "anaphora.db")
     secrets = [
-        database.write_blocking(lambda c, who=who, seconds=seconds: sessions.begin(c, who, seconds))
+        database.write_blocking(lambda c, who=who, seconds=seconds: credentials.begin_session(c, who, seconds))
         for who, seconds in ((ADA, 60), (ADA, 90), (BOB, 30))
     ]
-    database.write_blocking(lambda c: sessions.begin(c, BOB, -1))
+    database.write_blocking(lambda c: credentials.begin_session(c, BOB, -1))
     listed = invoke(app, ["keys", "list"]).stdout
     assert [listed.count(who.id) for who in (ADA, BOB)] == [2, 1]
     assert "sessions ended: 2" in invoke(app, ["keys", "revoke", ADA.id]).stderr
     again = invoke(app, ["keys", "revoke", ADA.id])
     assert again.exit_code == ExitCode.BAD_INPUT
     assert "is not signed in" in again.stderr
-    left = [database.read_blocking(lambda c, one=one: sessions.find(c, one)) for one in secrets]
+    left = [database.read_blocking(lambda c, one=one: credentials.find_session(c, one)) for one in secrets]
     assert left == [None, None, BOB]
     database.close()
 

@@ -19,7 +19,7 @@ from reportlab.pdfgen.canvas import Canvas
 from starlette.routing import Mount
 
 from server.access import Role
-from server.store import keys
+from server.store import credentials
 from ui.gate import PageGate
 
 WORDS = {
@@ -184,7 +184,7 @@ def filled(world: World, home: Path) -> World:
     for who, (role, group) in {**PEOPLE, "newcomer": newcomer}.items():
         label = f"{WORDS['key']} {who}" if who.startswith("alpha") else who
         _, secret = running.service.core.database.write_blocking(
-            lambda c, r=role, g=group, n=label: keys.create(c, n, r, frozenset({g}))  # type: ignore[misc]
+            lambda c, r=role, g=group, n=label: credentials.create_key(c, n, r, frozenset({g}))  # type: ignore[misc]
         )
         world.secrets[who] = secret
     until = time.monotonic() + 30

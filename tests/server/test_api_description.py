@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings, strategies
 from hypothesis.errors import Unsatisfiable
 
-from server.store import keys
+from server.store import credentials
 
 CASES = int(os.environ.get("ANAPHORA_TEST_CASES") or 150)
 """Requests of the random walk; each operation by itself gets a twenty-fifth of them.
@@ -34,7 +34,9 @@ EXAMPLES = settings(
 
 def operator_key(running: Any) -> str:
     """A key that may do everything."""
-    _, secret = running.service.core.database.write_blocking(lambda connection: keys.create(connection, "tests"))
+    _, secret = running.service.core.database.write_blocking(
+        lambda connection: credentials.create_key(connection, "tests")
+    )
     return str(secret)
 
 

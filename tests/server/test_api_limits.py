@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from server.chat.collections import CollectionService
-from server.store import keys
+from server.store import credentials
 from tests.serving import MakeSettings, Running, Serve
 
 ASKED = {"model": "docs", "messages": [{"role": "user", "content": "How long is parental leave?"}]}
@@ -19,7 +19,9 @@ ASKED = {"model": "docs", "messages": [{"role": "user", "content": "How long is 
 
 def key(running: Running, name: str) -> dict[str, str]:
     """The headers of a new key."""
-    _, secret = running.service.core.database.write_blocking(lambda connection: keys.create(connection, name))
+    _, secret = running.service.core.database.write_blocking(
+        lambda connection: credentials.create_key(connection, name)
+    )
     return {"Authorization": f"Bearer {secret}"}
 
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from server.settings.groups import is_loopback
-from server.store import keys, sessions
+from server.store import credentials
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_key_is_needed_as_soon_as_there_is_one(running: Any) -> None:
     database = running.service.core.database
     with running.client() as client:
         assert client.get("/v1/models").status_code == 200
-        made, secret = database.write_blocking(lambda connection: keys.create(connection, "laptop"))
+        made, secret = database.write_blocking(lambda connection: credentials.create_key(connection, "laptop"))
         guard_forgets(running)
         refused = client.get("/v1/models")
         assert refused.status_code == 401
@@ -74,8 +74,8 @@ def test_a_key_is_needed_as_soon_as_there_is_one(running: Any) -> None:
         assert client.get("/v1/models", headers=header).status_code == 200
         assert client.get("/health").status_code == 200
         assert client.get("/metrics").status_code == 401
-        database.write_blocking(lambda connection: keys.revoke(connection, made.id))
-        other, _ = database.write_blocking(lambda connection: keys.create(connection, "other"))
+        database.write_blocking(lambda connection: credentials.revoke_key(connection, made.id))
+        other, _ = database.write_blocking(lambda connection: credentials.create_key(connection, "other"))
         assert other.id != made.id
         assert client.get("/v1/models", headers=header).status_code == 401
 
@@ -95,7 +95,9 @@ def test_a_server_for_others_wants_a_key_from_the_start(serve: Any, settings_for
     url = running.url.replace(httpx.URL(running.url).host, "127.0.0.1")
     with httpx.Client(base_url=url, verify=False) as client:
         assert client.get("/v1/models").status_code == 401
-        _, secret = running.service.core.database.write_blocking(lambda connection: keys.create(connection, "x"))
+        _, secret = running.service.core.database.write_blocking(
+            lambda connection: credentials.create_key(connection, "x")
+        )
         header = {"Authorization": f"Bearer {secret}", "Host": "chat.example"}
         assert client.get("/v1/models", headers=header).status_code == 200
         description = client.get("/openapi.json", headers=header).json()
@@ -103,7 +105,9 @@ def test_a_server_for_others_wants_a_key_from_the_start(serve: Any, settings_for
 
 
 def test_the_page_is_opened_by_logging_in(running: Any) -> None:
-    made, secret = running.service.core.database.write_blocking(lambda connection: keys.create(connection, "x"))
+    made, secret = running.service.core.database.write_blocking(
+        lambda connection: credentials.create_key(connection, "x")
+    )
     with running.client() as client:
         client.get("/health")
         guard_forgets(running)
@@ -131,8 +135,8 @@ def test_the_page_is_opened_by_logging_in(running: Any) -> None:
             assert client.get("/v1/models", headers=header).status_code == 401
         header = {"Cookie": f"anaphora_session={session}"}
         assert client.get("/v1/models", headers=header).status_code == 200
-        running.service.core.database.write_blocking(lambda connection: keys.revoke(connection, made.id))
-        running.service.core.database.write_blocking(lambda connection: keys.create(connection, "y"))
+        running.service.core.database.write_blocking(lambda connection: credentials.revoke_key(connection, made.id))
+        running.service.core.database.write_blocking(lambda connection: credentials.create_key(connection, "y"))
         assert client.get("/v1/models", headers=header).status_code == 401
 
 
@@ -140,30 +144,32 @@ def test_revoking_the_last_key_opens_nothing_until_the_operator_says_so(serve: A
     made_settings = settings_for("none")
     running = serve(made_settings)
     database = running.service.core.database
-    made, _ = database.write_blocking(lambda connection: keys.create(connection, "laptop"))
+    made, _ = database.write_blocking(lambda connection: credentials.create_key(connection, "laptop"))
     with running.client() as client:
         assert client.get("/v1/models").status_code == 401
-        database.write_blocking(lambda connection: keys.revoke(connection, made.id))
+        database.write_blocking(lambda connection: credentials.revoke_key(connection, made.id))
         guard_forgets(running)
         assert client.get("/v1/models").status_code == 401
     running.stop()
     again = serve(made_settings)
     with again.client() as client:
         assert client.get("/v1/models").status_code == 401
-        other, _ = again.service.core.database.write_blocking(lambda connection: keys.create(connection, "other"))
-        assert not again.service.core.database.write_blocking(keys.open_up)
-        again.service.core.database.write_blocking(lambda connection: keys.revoke(connection, other.id))
-        assert again.service.core.database.write_blocking(keys.open_up)
+        other, _ = again.service.core.database.write_blocking(
+            lambda connection: credentials.create_key(connection, "other")
+        )
+        assert not again.service.core.database.write_blocking(credentials.require_no_key)
+        again.service.core.database.write_blocking(lambda connection: credentials.revoke_key(connection, other.id))
+        assert again.service.core.database.write_blocking(credentials.require_no_key)
         guard_forgets(again)
         assert client.get("/v1/models").status_code == 200
-        again.service.core.database.write_blocking(lambda connection: keys.create(connection, "third"))
+        again.service.core.database.write_blocking(lambda connection: credentials.create_key(connection, "third"))
         guard_forgets(again)
         assert client.get("/v1/models").status_code == 401
 
 
 @pytest.mark.parametrize(("method", "path"), [("GET", "/logout"), ("POST", "/logout"), ("GET", "/logout/")])
 def test_a_session_ends_on_the_server_when_its_owner_logs_out(running: Any, method: str, path: str) -> None:
-    _, secret = running.service.core.database.write_blocking(lambda connection: keys.create(connection, "x"))
+    _, secret = running.service.core.database.write_blocking(lambda connection: credentials.create_key(connection, "x"))
     with running.client() as client, running.client() as another:
         for browser in (client, another):
             assert browser.post("/login", data={"key": secret}).status_code == 303
@@ -178,8 +184,10 @@ def test_a_session_ends_on_the_server_when_its_owner_logs_out(running: Any, meth
 
 def test_a_session_ends_with_its_time(running: Any) -> None:
     database = running.service.core.database
-    made, _ = database.write_blocking(lambda connection: keys.create(connection, "x"))
-    session = database.write_blocking(lambda connection: sessions.begin(connection, made.principal, -1.0, made.id))
+    made, _ = database.write_blocking(lambda connection: credentials.create_key(connection, "x"))
+    session = database.write_blocking(
+        lambda connection: credentials.begin_session(connection, made.principal, -1.0, made.id)
+    )
     with running.client() as client:
         assert client.get("/v1/models", headers={"Cookie": f"anaphora_session={session}"}).status_code == 401
 

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, update
 
 from server.chat import service
 from server.chat.service import AT_ONCE, Forget, purge_expired
-from server.store import Database, conversations, feedback, turns
+from server.store import Database, conversations, turns
 from server.store.records import Trace
 from server.store.schema import TURNS
 from tests.rows import ALL, MINE
@@ -105,7 +105,7 @@ def test_a_turn_of_no_conversation_goes_with_its_trace_unless_it_was_rated(datab
     keep(database, "alone", 31)
     keep(database, "rated", 31)
     keep(database, "recent", 1)
-    database.write_blocking(lambda c: feedback.give(c, "rated", "down", "Wrong", "", ALL))
+    database.write_blocking(lambda c: turns.rate(c, "rated", "down", "Wrong", "", ALL))
     forget(database, 30)
     assert kept(database, "alone") == (False, False)
     assert kept(database, "rated") == (True, False)

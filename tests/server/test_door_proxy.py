@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from server.api.running import KeyNeeded, demand_key
 from server.settings import ServerSettings, Settings
-from server.store import Database, keys
+from server.store import Database, credentials
 from tests.door import OpenDoor
 
 PUBLIC = {"server": {"trusted_hosts": ["docs.example", "*.intra.example"]}}
@@ -94,7 +94,7 @@ def test_a_server_for_others_does_not_start_where_nobody_could_come_in(tmp_path:
     with pytest.raises(KeyNeeded, match="anaphora keys create NAME"):
         demand_key(settings)
     database = Database(tmp_path / "anaphora.db")
-    database.write_blocking(lambda connection: keys.create(connection, "x"))
+    database.write_blocking(lambda connection: credentials.create_key(connection, "x"))
     database.close()
     demand_key(settings)
     demand_key(Settings(home=tmp_path / "new"))

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from server.store.runners import CUT_SHORT
+from server.store.jobs import CUT_SHORT
 from tests.killing import Home
 from tests.rows import MINE
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from server.store import grants, keys
+from server.store import collection_rows, credentials
 from testing.openai_server import FakeOpenAIServer
 from tests.serving import MakeSettings, Running, Serve
 
@@ -15,7 +15,7 @@ from tests.serving import MakeSettings, Running, Serve
 def key(running: Running, name: str) -> tuple[str, dict[str, str]]:
     made, secret = running.call(
         running.service.core.database.write(
-            lambda connection: keys.create(connection, name, "reader", frozenset({"default"}))
+            lambda connection: credentials.create_key(connection, name, "reader", frozenset({"default"}))
         )
     )
     return made.id, {"Authorization": f"Bearer {secret}"}
@@ -73,9 +73,9 @@ def test_a_link_shows_what_its_giver_may_read_and_ends(
 
         # The collection is other people's now, and again the giver's.
         made = shared()
-        write(running, lambda connection: grants.add(connection, "docs", "elsewhere"))
+        write(running, lambda connection: collection_rows.grant(connection, "docs", "elsewhere"))
         assert opened(made["path"]).status_code == 404
-        write(running, lambda connection: grants.add(connection, "docs", "default"))
+        write(running, lambda connection: collection_rows.grant(connection, "docs", "default"))
         assert opened(made["path"]).status_code == 200
 
         # It expires.
@@ -84,7 +84,7 @@ def test_a_link_shows_what_its_giver_may_read_and_ends(
 
         # The giver's key is revoked.
         made, kept = shared(), shared()
-        write(running, lambda connection: keys.revoke(connection, owner))
+        write(running, lambda connection: credentials.revoke_key(connection, owner))
         assert opened(made["path"]).status_code == opened(kept["path"]).status_code == 404
 
 

@@ -21,9 +21,8 @@ from index.errors import CollectionNotFound
 from index.stores import EXACT
 from index.version import FORMAT, CollectionFolder, Manifest, write_manifest
 from server.chat import open_service
-from server.store import Database, Runner, backup, conversations, jobs
-from server.store.backup import BackupManifest, back_up, restore, unfinished
-from server.store.home import hold_home
+from server.store import Database, Runner, collection_rows, conversations
+from server.store.home import BackupManifest, back_up, hold_home, restore, unfinished
 from server.store.records import BackupError, HomeBusy, StoreError
 from tests.rows import MINE
 
@@ -62,7 +61,7 @@ def home(tmp_path: Path) -> Path:
     (home / "models" / "m" / "weights").write_bytes(b"w")
     version(home / "collections" / "docs", "000001-00000000")
     database = Database(home / "anaphora.db")
-    database.write_blocking(lambda c: jobs.remember_sources(c, "docs", [Path("/a")]))
+    database.write_blocking(lambda c: collection_rows.remember_sources(c, "docs", [Path("/a")]))
     database.close()
     return home
 
@@ -351,7 +350,7 @@ def test_a_killed_restoring_is_known_and_begun_again(
     (home / "ask_history").write_text("+newer")
     with monkeypatch.context() as killed:
         failing_rename(killed, after)
-        killed.setattr(backup, "undo", lambda home: None)
+        killed.setattr("server.store.home.undo", lambda home: None)
         with pytest.raises(OSError, match="Input/output"):
             restore(home, file)
     assert unfinished(home)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import delete, event
 
-from server.store import Database, conversations, export, feedback, turns
+from server.store import Database, conversations, turns
 from server.store.records import ConversationSummary, Trace
 from server.store.schema import TURNS
 from server.turn.events import CitationEvent, DoneEvent, ErrorEvent
@@ -200,11 +200,11 @@ def test_a_deleted_conversation_takes_everything_with_it(database: Database) -> 
     conversation, other = new(database), new(database)
     turn_id = say(database, conversation, "secret question?", "secret answer")
     kept = say(database, other, "other?", "other")
-    database.write_blocking(lambda c: feedback.give(c, turn_id, "down", "wrong", "not so", ALL))
+    database.write_blocking(lambda c: turns.rate(c, turn_id, "down", "wrong", "not so", ALL))
     assert database.write_blocking(lambda c: conversations.delete(c, conversation.id, ALL))
     assert database.read_blocking(lambda c: turns.find(c, turn_id, ALL)) is None
     assert database.read_blocking(lambda c: turns.trace(c, turn_id, ALL)) is None
-    assert database.read_blocking(lambda c: feedback.records(c, ALL)) == []
+    assert database.read_blocking(lambda c: turns.ratings(c, ALL)) == []
     assert database.read_blocking(lambda c: conversations.search(c, "secret", 10, 0, ALL)) == []
     assert database.read_blocking(lambda c: turns.trace(c, kept, ALL)) is not None
     assert not database.write_blocking(lambda c: conversations.delete(c, conversation.id, ALL))
@@ -224,13 +224,13 @@ def test_a_turn_deleted_while_it_is_answered_does_not_come_back(database: Databa
 
 def test_the_newest_feedback_counts_and_is_exported_with_its_turn(database: Database) -> None:
     turn_id = say(database, new(database), "Is it refundable?", "Yes.")
-    database.write_blocking(lambda c: feedback.give(c, turn_id, "up", "", "", ALL))
-    database.write_blocking(lambda c: feedback.give(c, turn_id, "down", "incomplete", "until when?", ALL))
-    (record,) = database.read_blocking(lambda c: feedback.records(c, ALL))
+    database.write_blocking(lambda c: turns.rate(c, turn_id, "up", "", "", ALL))
+    database.write_blocking(lambda c: turns.rate(c, turn_id, "down", "incomplete", "until when?", ALL))
+    (record,) = database.read_blocking(lambda c: turns.ratings(c, ALL))
     assert (record.rating, record.reason, record.question) == ("down", "incomplete", "Is it refundable?")
-    assert database.write_blocking(lambda c: feedback.give(c, "nothing", "up", "", "", ALL)) is None
-    assert database.write_blocking(lambda c: feedback.retract(c, turn_id, ALL))
-    assert not database.write_blocking(lambda c: feedback.retract(c, turn_id, ALL))
+    assert database.write_blocking(lambda c: turns.rate(c, "nothing", "up", "", "", ALL)) is None
+    assert database.write_blocking(lambda c: turns.retract_rating(c, turn_id, ALL))
+    assert not database.write_blocking(lambda c: turns.retract_rating(c, turn_id, ALL))
 
 
 def test_export_shows_sources_failures_and_feedback(database: Database) -> None:
@@ -262,16 +262,16 @@ def test_export_shows_sources_failures_and_feedback(database: Database) -> None:
             c, failed, status="failed", answer="You", rewrite=None, evidence=None, ending=error, trace=None
         )
     )
-    database.write_blocking(lambda c: feedback.give(c, turn_id, "up", "clear", "", ALL))
+    database.write_blocking(lambda c: turns.rate(c, turn_id, "up", "clear", "", ALL))
     found = database.read_blocking(lambda c: conversations.detail(c, conversation.id, ALL))
     assert found is not None
-    markdown = export.as_markdown(found)
+    markdown = conversations.as_markdown(found)
     assert "<script>" not in markdown
     assert "- [1] Leave \\<script\\> > Length, page 3 (`leave.md`): Ten days." in markdown
     assert "> How long?\n> In days?" in markdown
     assert "_No answer: The model stopped._" in markdown
     assert "_Rated up (clear)._" in markdown
-    assert json.loads(export.as_json(found))["messages"][1]["error"]["code"] == "llm_died"
+    assert json.loads(conversations.as_json(found))["messages"][1]["error"]["code"] == "llm_died"
 
 
 def test_what_followed_turns_that_went_together_follows_the_one_before_them(database: Database) -> None:

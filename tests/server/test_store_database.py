@@ -17,7 +17,17 @@ import pytest
 from sqlalchemy import Connection, update
 
 from server.access import Principal
-from server.store import Database, Runner, StoreError, StoreFull, conversations, jobs, keys, sessions, turns
+from server.store import (
+    Database,
+    Runner,
+    StoreError,
+    StoreFull,
+    collection_rows,
+    conversations,
+    credentials,
+    jobs,
+    turns,
+)
 from server.store.records import FileResult, Job, JobKind
 from server.store.schema import KEYS
 from tests.rows import ALL, MINE
@@ -192,18 +202,18 @@ def test_a_cancelled_wait_still_commits(place: Path | str) -> None:
 
 def test_a_key_opens_until_it_is_revoked_and_is_not_kept(place: Path | str, tmp_path: Path) -> None:
     database = Database(place)
-    assert not database.read_blocking(keys.any_active)
-    made, secret = database.write_blocking(lambda c: keys.create(c, "laptop"))
-    assert database.read_blocking(lambda c: keys.check(c, secret)) == made
+    assert not database.read_blocking(credentials.any_key)
+    made, secret = database.write_blocking(lambda c: credentials.create_key(c, "laptop"))
+    assert database.read_blocking(lambda c: credentials.check_key(c, secret)) == made
     for wrong in ("", "ana_", secret[:-1], secret + "x", f"ana_{made.id}_", "ana_00000000_x", "\udce9"):
-        assert database.read_blocking(lambda c, wrong=wrong: keys.check(c, wrong)) is None  # type: ignore[misc]
-    database.write_blocking(lambda c: keys.note_use(c, made.id))
-    assert database.read_blocking(keys.listing)[0].used is not None
-    assert database.write_blocking(lambda c: keys.revoke(c, made.id))
-    assert not database.write_blocking(lambda c: keys.revoke(c, made.id))
-    assert database.read_blocking(lambda c: keys.check(c, secret)) is None
-    assert not database.read_blocking(keys.any_active)
-    assert database.read_blocking(keys.required)
+        assert database.read_blocking(lambda c, wrong=wrong: credentials.check_key(c, wrong)) is None  # type: ignore[misc]
+    database.write_blocking(lambda c: credentials.note_key_use(c, made.id))
+    assert database.read_blocking(credentials.list_keys)[0].used is not None
+    assert database.write_blocking(lambda c: credentials.revoke_key(c, made.id))
+    assert not database.write_blocking(lambda c: credentials.revoke_key(c, made.id))
+    assert database.read_blocking(lambda c: credentials.check_key(c, secret)) is None
+    assert not database.read_blocking(credentials.any_key)
+    assert database.read_blocking(credentials.key_required)
     database.close()
     stored = b"".join(path.read_bytes() for path in tmp_path.glob("anaphora.db*"))
     assert secret.encode() not in stored
@@ -213,9 +223,9 @@ def test_a_key_opens_until_it_is_revoked_and_is_not_kept(place: Path | str, tmp_
 def test_a_key_has_a_role_groups_and_an_end(place: Path | str) -> None:
     database = Database(place)
     made, secret = database.write_blocking(
-        lambda c: keys.create(c, "desk", "agent", frozenset({"support"}), time.time() + 60)
+        lambda c: credentials.create_key(c, "desk", "agent", frozenset({"support"}), time.time() + 60)
     )
-    checked = database.read_blocking(lambda c: keys.check(c, secret))
+    checked = database.read_blocking(lambda c: credentials.check_key(c, secret))
     assert checked == made
     assert checked is not None
     principal = checked.principal
@@ -224,13 +234,13 @@ def test_a_key_has_a_role_groups_and_an_end(place: Path | str) -> None:
     assert not principal.has("operator")
     assert principal.in_group("support")
     assert not principal.in_group("sales")
-    session = database.write_blocking(lambda c: sessions.begin(c, principal, 60, made.id))
-    assert database.read_blocking(lambda c: sessions.find(c, session)) == principal
+    session = database.write_blocking(lambda c: credentials.begin_session(c, principal, 60, made.id))
+    assert database.read_blocking(lambda c: credentials.find_session(c, session)) == principal
     database.write_blocking(lambda c: c.execute(update(KEYS).values(expires=time.time() - 1)))
-    assert database.read_blocking(lambda c: keys.check(c, secret)) is None
-    assert database.read_blocking(lambda c: sessions.find(c, session)) is None
-    assert not database.read_blocking(keys.any_active)
-    assert database.read_blocking(keys.required)
+    assert database.read_blocking(lambda c: credentials.check_key(c, secret)) is None
+    assert database.read_blocking(lambda c: credentials.find_session(c, session)) is None
+    assert not database.read_blocking(credentials.any_key)
+    assert database.read_blocking(credentials.key_required)
     database.close()
 
 
@@ -278,11 +288,11 @@ def test_a_job_is_remembered_and_marked_when_its_process_died(
 
 def test_sources_are_remembered_in_order_without_doubles(place: Path | str) -> None:
     database = Database(place)
-    database.write_blocking(lambda c: jobs.remember_sources(c, "docs", [Path("/a/b"), Path("/c")]))
-    database.write_blocking(lambda c: jobs.remember_sources(c, "docs", [Path("/c")]))
-    assert database.read_blocking(lambda c: jobs.sources(c, "docs")) == [Path("/a/b"), Path("/c")]
-    database.write_blocking(lambda c: jobs.forget_sources(c, "docs"))
-    assert database.read_blocking(lambda c: jobs.sources(c, "docs")) == []
+    database.write_blocking(lambda c: collection_rows.remember_sources(c, "docs", [Path("/a/b"), Path("/c")]))
+    database.write_blocking(lambda c: collection_rows.remember_sources(c, "docs", [Path("/c")]))
+    assert database.read_blocking(lambda c: collection_rows.remembered_sources(c, "docs")) == [Path("/a/b"), Path("/c")]
+    database.write_blocking(lambda c: collection_rows.forget_sources(c, "docs"))
+    assert database.read_blocking(lambda c: collection_rows.remembered_sources(c, "docs")) == []
     database.close()
 
 

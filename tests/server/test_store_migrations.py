@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from alembic.operations import Operations
 from sqlalchemy import Connection
 
 from server.access import Principal
-from server.store import Database, StoreError, conversations, database, turns
-from server.store.schema import METADATA
+from server.store import Database, StoreError, conversations, turns
+from server.store.schema import METADATA, REVISIONS
 from tests.rows import ALL, MINE
-
-NEWEST = max(path.name[:4] for path in (database.MIGRATIONS / "versions").glob("*.py"))
 
 EXPRESSIONS = pytest.mark.filterwarnings(
     "ignore:Skipped unsupported reflection of expression-based index",
@@ -46,28 +45,26 @@ def test_a_new_database_is_what_the_tables_say(place: Path | str) -> None:
     assert found == []
 
 
-@pytest.fixture
-def with_one_more(tmp_path: Path) -> Path:
-    """The revisions as a later version has them."""
-    folder = tmp_path / "migrations"
-    shutil.copytree(database.MIGRATIONS, folder)
-    (folder / "versions" / "0099_later.py").write_text(
-        f"import sqlalchemy as sa\nfrom alembic import op\nrevision = '0099'\ndown_revision = {NEWEST!r}\n"
-        "def upgrade():\n    op.add_column('conversations', sa.Column('colour', sa.Text))\n"
-        "    op.execute(\"UPDATE conversations SET colour = 'red'\")\n",
-        "utf-8",
-    )
-    return folder
+def redden(op: Operations) -> None:
+    """A revision of a later version."""
+    op.add_column("conversations", sa.Column("colour", sa.Text))
+    op.execute("UPDATE conversations SET colour = 'red'")
+
+
+def fail(op: Operations) -> None:
+    """A revision that fails midway."""
+    redden(op)
+    op.execute("SELECT nothing FROM nowhere")
 
 
 def test_a_later_revision_changes_what_is_there_and_an_older_version_refuses_it(
-    place: Path | str, with_one_more: Path, monkeypatch: pytest.MonkeyPatch
+    place: Path | str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = Database(place)
     made = first.write_blocking(lambda c: conversations.create(c, "docs", MINE, "Kettles"))
     first.close()
     with monkeypatch.context() as later:
-        later.setattr(database, "MIGRATIONS", with_one_more)
+        later.setitem(REVISIONS, "0099", redden)
         for _ in range(2):
             second = Database(place)
             rows = second.read_blocking(lambda c: c.exec_driver_sql("SELECT id, colour FROM conversations").all())
@@ -77,14 +74,10 @@ def test_a_later_revision_changes_what_is_there_and_an_older_version_refuses_it(
         Database(place)
 
 
-def test_a_revision_that_fails_changes_nothing(
-    place: Path | str, with_one_more: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_revision_that_fails_changes_nothing(place: Path | str, monkeypatch: pytest.MonkeyPatch) -> None:
     Database(place).close()
-    script = with_one_more / "versions" / "0099_later.py"
-    script.write_text(script.read_text("utf-8") + "    op.execute('SELECT nothing FROM nowhere')\n", "utf-8")
     with monkeypatch.context() as later:
-        later.setattr(database, "MIGRATIONS", with_one_more)
+        later.setitem(REVISIONS, "0099", fail)
         with pytest.raises(StoreError):
             Database(place)
     again = Database(place)

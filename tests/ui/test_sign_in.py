@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from server.api.security import authentication
-from server.store import keys
+from server.store import credentials
 
 if TYPE_CHECKING:
     from tests.ui.conftest import Visitor
@@ -21,7 +21,9 @@ def test_the_page_names_who_signed_in_and_signs_them_out(
 ) -> None:
     page = visitor.page
     assert not page.locator(".person").is_visible()
-    _, secret = site.service.core.database.write_blocking(lambda connection: keys.create(connection, "Ada <b>L.</b>"))
+    _, secret = site.service.core.database.write_blocking(
+        lambda connection: credentials.create_key(connection, "Ada <b>L.</b>")
+    )
     monkeypatch.setattr(authentication, "REMEMBERED_SECONDS", 0.0)
     page.goto(site.address)
     page.fill("input[name=key]", secret)

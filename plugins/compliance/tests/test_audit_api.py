@@ -9,7 +9,7 @@ import pytest
 
 from plugins.compliance import audit_log
 from server.access import Role
-from server.store import keys
+from server.store import credentials
 from tests.door import OpenDoor
 from tests.serving import MakeSettings, Running, Serve
 
@@ -21,7 +21,7 @@ class Key:
 
     def __init__(self, running: Running, name: str, role: Role = "operator", *groups: str) -> None:
         made, secret = running.service.core.database.write_blocking(
-            lambda connection: keys.create(connection, name, role, frozenset(groups or ("*",)))
+            lambda connection: credentials.create_key(connection, name, role, frozenset(groups or ("*",)))
         )
         self.id = f"key:{made.id}"
         self.headers = {"Authorization": f"Bearer {secret}"}

@@ -15,7 +15,7 @@ from cli import add_plugin_commands, app
 from cli.shared.error_handler import ExitCode
 from plugins.compliance.erasing import forget_person
 from server.access import Principal
-from server.store import Database, conversations, sessions, shares
+from server.store import Database, conversations, credentials
 from testing.openai_server import FakeOpenAIServer
 from tests.rows import MINE
 
@@ -182,9 +182,9 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_person_takes_links_and_sessions_along(tmp_path: Path) -> None:
     database, who = Database(tmp_path / "anaphora.db"), Principal("oidc:ann", "Ann", "agent", frozenset({"default"}))
     conversation = database.write_blocking(lambda c: conversations.create(c, "docs", MINE))
-    database.write_blocking(lambda c: shares.give(c, conversation.id, who, 60))
-    session = database.write_blocking(lambda c: sessions.begin(c, who, 60))
+    database.write_blocking(lambda c: credentials.share(c, conversation.id, who, 60))
+    session = database.write_blocking(lambda c: credentials.begin_session(c, who, 60))
     database.write_blocking(lambda c: forget_person(c, who.id))
-    assert database.read_blocking(lambda c: shares.listing(c, conversation.id)) == []
-    assert database.read_blocking(lambda c: sessions.find(c, session)) is None
+    assert database.read_blocking(lambda c: credentials.list_shares(c, conversation.id)) == []
+    assert database.read_blocking(lambda c: credentials.find_session(c, session)) is None
     database.close()

@@ -20,7 +20,7 @@ from server.audit_log import AuditEntry
 from server.chat import open_service
 from server.chat.error_mapping import Unavailable
 from server.settings import Settings
-from server.store import Database, StoreError, conversations, keys, turns
+from server.store import Database, StoreError, conversations, credentials, turns
 from testing.openai_server import FakeOpenAIServer
 from tests.databases import PostgresPrograms
 from tests.rows import ALL, MINE
@@ -171,7 +171,7 @@ def test_a_real_server_answers_from_it_and_outlives_its_going_away(
         assert "not saved" in rest[-1] or "not saved" in "".join(rest[-3:])
 
         monkeypatch.setattr(authentication, "REMEMBERED_SECONDS", 0.0)
-        _, secret = running.call(running.service.core.database.write(lambda c: keys.create(c, "desk")))
+        _, secret = running.call(running.service.core.database.write(lambda c: credentials.create_key(c, "desk")))
         assert client.get("/v1/conversations").status_code == 401
         assert client.post("/login", data={"key": secret}).status_code == 303
         assert client.delete(f"/v1/conversations/{talk}").status_code == 204
@@ -217,7 +217,7 @@ def test_a_file_is_moved_with_every_row_and_numbers_go_on(tmp_path: Path, postgr
         lambda c: audit_log.append(c, *(AuditEntry("local", "key.create", at=float(n)) for n in range(9)))
     )
     old.write_blocking(lambda c: audit_log.trim(c, 5.0, 100))
-    _, secret = old.write_blocking(lambda c: keys.create(c, "desk"))
+    _, secret = old.write_blocking(lambda c: credentials.create_key(c, "desk"))
     before = old.read_blocking(audit_log.verify)
     old.close()
     assert copy_database(file, postgres_place) == 1 + before.rows + 1
@@ -225,7 +225,7 @@ def test_a_file_is_moved_with_every_row_and_numbers_go_on(tmp_path: Path, postgr
         copy_database(file, postgres_place)
     new = Database(postgres_place)
     assert new.read_blocking(audit_log.verify) == before
-    assert new.read_blocking(lambda c: keys.check(c, secret)) is not None
+    assert new.read_blocking(lambda c: credentials.check_key(c, secret)) is not None
     new.write_blocking(lambda c: conversations.create(c, "docs", MINE, "Pots"))
     found = new.read_blocking(lambda c: conversations.listing(c, 9, 0, ALL))
     assert [one.title for one in found] == ["Pots", "Kettles"]

@@ -24,7 +24,7 @@ from plugins.sso.authenticator import check_provider
 from plugins.sso.settings import SsoSettings
 from plugins.sso.tests.oidc_provider import FakeOidcProvider, sign, signing_key
 from server.settings import Settings
-from server.store import sessions
+from server.store import credentials
 from tests.door import Door, OpenDoor, opened
 
 if TYPE_CHECKING:
@@ -445,7 +445,7 @@ def test_sessions_of_a_provider_that_was_taken_out_of_the_settings_end(
 
     door = open_door(plugins={"sso": settings(provider, issuer="https://new.example")})
     old = Principal(f"oidc:{provider.issuer}:u1", "Ada", "reader", frozenset({"docs"}))
-    session = door.database.write_blocking(lambda connection: sessions.begin(connection, old, 60))
+    session = door.database.write_blocking(lambda connection: credentials.begin_session(connection, old, 60))
     with door.client(cookies={"anaphora_session": session}) as client:
         assert client.get("/").status_code == 401
 

@@ -13,7 +13,7 @@ import pytest
 
 from plugins.widget.routes import add_widget
 from plugins.widget.settings import WidgetSettings
-from server.store import keys
+from server.store import credentials
 from testing.openai_server import FakeOpenAIServer
 from testing.plugin import PluginContract
 from tests.serving import MakeSettings, Running, Serve
@@ -42,7 +42,7 @@ def web_site(tmp_path: Path) -> Iterator[tuple[int, Path]]:
 
 def key(running: Running, role: str) -> str:
     key = running.service.core.database.write_blocking(
-        lambda connection: keys.create(connection, role, role, frozenset({"default"}))  # type: ignore[arg-type]
+        lambda connection: credentials.create_key(connection, role, role, frozenset({"default"}))  # type: ignore[arg-type]
     )
     return str(key[1])
 

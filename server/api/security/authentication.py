@@ -20,7 +20,7 @@ from server.api.security.proxy import client_address
 from server.api.security.sign_in import COOKIE, Authenticator, SignIn
 from server.api.security.throttle import KeyLookup
 from server.plugins import paths
-from server.store import Database, StoreError, keys, sessions
+from server.store import Database, StoreError, credentials
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class AuthMiddleware:
     """Lets requests through whose principal is known: by a key, a session, or what a trusted proxy says.
 
     `always` demands that even where no key exists yet; otherwise it is needed from the first one on, until the operator
-    opens the server again (`keys.open_up`), and whoever comes before is `LOCAL`.
+    opens the server again (`credentials.require_no_key`), and whoever comes before is `LOCAL`.
     """
 
     def __init__(
@@ -101,11 +101,11 @@ class AuthMiddleware:
                 return error_response(429, message, headers={"Retry-After": str(wait)})
             if key is None:
                 return _refusal(scope)
-            if time.time() - (key.used or 0.0) > keys.USED_SECONDS:
-                self._database.write_later(lambda connection: keys.note_use(connection, key.id))
+            if time.time() - (key.used or 0.0) > credentials.USED_SECONDS:
+                self._database.write_later(lambda connection: credentials.note_key_use(connection, key.id))
             return key.principal
         session = HTTPConnection(scope).cookies.get(COOKIE)
-        principal = await self._database.read(sessions.find, session) if session else None
+        principal = await self._database.read(credentials.find_session, session) if session else None
         if principal is None or not self._admits(principal):
             return _refusal(scope)
         return principal
@@ -118,7 +118,7 @@ class AuthMiddleware:
         if self._always:
             return True
         if time.monotonic() - self._looked > REMEMBERED_SECONDS:
-            self._required = await self._database.read(keys.required)
+            self._required = await self._database.read(credentials.key_required)
             self._looked = time.monotonic()
         return self._required
 

@@ -16,7 +16,7 @@ from server.access.principals import Principal, SignInFailed
 from server.api.security.proxy import client_address
 from server.api.security.throttle import KeyLookup
 from server.audit_log import account, entry, note
-from server.store import Database, sessions
+from server.store import Database, credentials
 from text.translation import RIGHT_TO_LEFT, gettext, speak, spoken, wanted
 
 COOKIE = "anaphora_session"
@@ -101,12 +101,12 @@ class SignIn:
     ) -> None:
         """Begin a session. One that the browser had ends, so that nobody can lay one under a person's sign-in."""
         if before := request.cookies.get(COOKIE):
-            await self._database.write(sessions.end, before)
+            await self._database.write(credentials.end_session, before)
         record = entry(replace(principal, origin=client_address(request.scope)), "session.begin")
 
         def write(connection: Connection) -> str:
             account(connection, record)
-            return sessions.begin(connection, principal, seconds, key_id, id_token)
+            return credentials.begin_session(connection, principal, seconds, key_id, id_token)
 
         set_cookie(response, request, COOKIE, await self._database.write(write), int(seconds))
 
@@ -133,8 +133,8 @@ class SignIn:
         address = "/"
         session = request.cookies.get(COOKIE)
         if session:
-            principal = await self._database.read(sessions.find, session)
-            id_token = await self._database.write(sessions.end, session)
+            principal = await self._database.read(credentials.find_session, session)
+            id_token = await self._database.write(credentials.end_session, session)
             if principal:
                 note(self._database, replace(principal, origin=client_address(request.scope)), "session.end")
             for authenticator in self._authenticators if id_token else ():

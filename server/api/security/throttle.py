@@ -19,8 +19,8 @@ from server.api.error_responses import chat_error_response
 from server.audit_log import note
 from server.chat.error_mapping import LimitReached
 from server.chat.limits import WINDOW_SECONDS, PrincipalLimits, RateLimitStatus
-from server.store import Database, keys
-from server.store.keys import ApiKey
+from server.store import Database, credentials
+from server.store.credentials import ApiKey
 
 if TYPE_CHECKING:
     from limits import RateLimitItem
@@ -111,7 +111,7 @@ class KeyLookup:
         wrong ones. Raises StoreError."""
         if wait := self._throttle.wait(address, secret):
             return None, wait
-        key = await self._database.read(keys.check, secret)
+        key = await self._database.read(credentials.check_key, secret)
         if key is None:
             return None, self.wrong(address, "key.refuse")
         self._throttle.right(address, secret)

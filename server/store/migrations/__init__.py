@@ -1,1 +1,0 @@
-"""The tables, as numbered SQL scripts: each runs once, in order, in a transaction of its own."""

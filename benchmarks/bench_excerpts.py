@@ -19,6 +19,7 @@ from pathlib import Path
 from statistics import mean
 
 from evaluation.sets import load_set
+from evaluation.systems import patient
 from index.collection import Collection
 from index.encoders import load_encoder
 from index.indexer import index_paths
@@ -72,13 +73,9 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=1, help="take every Nth question of doc2dial only")
     options = parser.parse_args()
 
-    settings = Settings(home=options.home)
+    settings = patient(Settings(home=options.home), 60.0)
     encoder = load_encoder(resolve(settings.index.encoder, settings.home))
     reranker = open_reranker(settings)
-    retrieval = settings.retrieval.model_copy(
-        update={"profile": settings.retrieval.profile.model_copy(update={"rerank_seconds": 60.0})}
-    )
-    settings = settings.model_copy(update={"retrieval": retrieval})
     candidates = CANDIDATES * settings.llm.evidence_tokens
     print("| set | shown | " + " | ".join(f"{budget} tokens" for budget in options.budgets) + " |")
     print("|---|---|" + "---|" * len(options.budgets))
@@ -98,7 +95,7 @@ def main() -> None:
         cases = []
         for question in chosen.questions:
             found = search.find(question.text, collection=kept, conversation=question.conversation)
-            passages = select_evidence(found.hits, limit=retrieval.evidence, budget=candidates)
+            passages = select_evidence(found.hits, limit=settings.retrieval.evidence, budget=candidates)
             judged = chosen.levels[0].qrels.get(question.id, {})
             relevant = frozenset(
                 one.n for one in passages if max(judged.get(one.passage_id, 0), judged.get(one.document_id, 0)) > 0

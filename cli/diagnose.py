@@ -50,12 +50,11 @@ def diagnose(
     from cli.shared.resources import demand_collection, fetch_models
     from evaluation.diagnosis.gold import read_gold
     from evaluation.report import failure_counts, failures, headline, table
+    from evaluation.systems import patient
 
     state = state_of(context)
     golds = read_gold(gold)
-    # The cross-encoder has time enough: what is found must not depend on what else the machine does.
-    patient = {"rerank_seconds": PATIENCE}
-    settings = state.settings({**overriding(collection=collection, llm__model=model), "retrieval": patient})
+    settings = patient(state.settings(overriding(collection=collection, llm__model=model)), PATIENCE)
     if not settings.trace.content:
         raise InputError(
             "`diagnose` plays its turns again, and with trace.content off none is kept with its texts. Run it with "

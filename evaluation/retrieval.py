@@ -18,7 +18,16 @@ from typing import TYPE_CHECKING, Any
 from evaluation.questions import MissingSet, Question
 from evaluation.run_folder import InputLine, Latency, RunWriter, Scores, finished_rows, metrics_of, percentiles, slug
 from evaluation.sets import EvalSet, placed
-from evaluation.systems import KnownRewrites, Ranking, System, context_text, human_rewrite, measure, write_texts
+from evaluation.systems import (
+    KnownRewrites,
+    Ranking,
+    System,
+    context_text,
+    human_rewrite,
+    measure,
+    patient,
+    write_texts,
+)
 from index.collection import Collection
 from index.query import Hit
 from rewriter.protocol import PassThroughRewriter, Rewrite, Rewriter, Term
@@ -247,13 +256,11 @@ def _search(
     if system.form not in ("typed", "context"):
         queries = {(q.conversation, q.text): _rewrite(system, q, rewrites) for q in questions}
         rewriter = KnownRewrites(system.form, queries)
-    changed = system.settings(settings)
-    retrieval = changed.retrieval.model_copy(update={"rerank_seconds": patience})
     searched = system.collection(collection)
     return TurnSearch(
         collection=lambda _: searched,
         rewriter=rewriter,
-        settings=changed.model_copy(update={"retrieval": retrieval}),
+        settings=patient(system.settings(settings), patience),
         reranker=reranker if system.rerank != "never" else None,
     )
 

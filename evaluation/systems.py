@@ -138,6 +138,12 @@ def rewrite_alone() -> RetrievalProfile:
     return profile.weighed(weights).model_copy(update={"clarity": 0.0})
 
 
+def patient(settings: Settings, seconds: float) -> Settings:
+    """Return `settings` with so many seconds for the cross-encoder: results must not depend on a machine's load."""
+    profile = settings.retrieval.profile.model_copy(update={"rerank_seconds": seconds})
+    return settings.model_copy(update={"retrieval": settings.retrieval.model_copy(update={"profile": profile})})
+
+
 @dataclass(frozen=True, slots=True)
 class System:
     """One setting; `name` is how it was written, without what goes without saying."""

@@ -24,6 +24,7 @@ from evaluation.report import plot as plot_lines
 from evaluation.retrieval import Bench, index_set
 from evaluation.run_folder import RunWriter, slug
 from evaluation.significance import Estimate
+from evaluation.systems import patient
 from papers.measures import area, calibration_error
 from server.turn.decision import KINDS, MONOTONE, OTHERS, Chances, DecisionModel, Outcome, language_of_hits, signals
 from server.turn.search import TurnSearch
@@ -254,14 +255,11 @@ def read_cases(path: Path) -> Iterator[Case]:
 def _searched(
     eval_set: EvalSet, pairs: Sequence[tuple[EvalSet, Question]], bench: Bench, rewriter: Rewriter, answerable: float
 ) -> Iterator[Case]:
-    retrieval = bench.settings.retrieval.model_copy(
-        update={"profile": bench.settings.retrieval.profile.model_copy(update={"rerank_seconds": READ_SECONDS})}
-    )
     with closing(bench.open(index_set(eval_set, bench))) as collection:
         search = TurnSearch(
             collection=lambda _: collection,
             rewriter=rewriter,
-            settings=bench.settings.model_copy(update={"retrieval": retrieval}),
+            settings=patient(bench.settings, READ_SECONDS),
             reranker=bench.reading or bench.reranker,
         )
         for done, (source, question) in enumerate(pairs):

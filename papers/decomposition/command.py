@@ -39,9 +39,7 @@ def recipes(
     split: Annotated[str, typer.Option(help="`iterate`, `validation`, or `test`, which is read once.")] = "iterate",
     pool: Annotated[int, typer.Option(min=2, help="Passages a question's pool has.")] = 40,
     first: Annotated[int, typer.Option(min=1, help="Passages of it, by the cross-encoder, that recipes look at.")] = 20,
-    beyond: Annotated[
-        float, typer.Option(min=0, help="Perplexity from which passages are taken (answer.perplexity).")
-    ] = 0.0,
+    beyond: Annotated[float, typer.Option(min=0, help="Perplexity from which passages are taken.")] = 0.0,
     judge: Annotated[bool, typer.Option("--judge", help="Let the language model judge every answer.")] = False,
     final: Annotated[bool, typer.Option("--final", help="Read the test split, and choose nothing after it.")] = False,
     minutes: Annotated[float, typer.Option(help="Stop asking after this; 0 asks everything.")] = 0,

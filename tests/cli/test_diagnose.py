@@ -61,8 +61,6 @@ Diagnose = Callable[..., tuple[Path, list[dict[str, Any]]]]
 def diagnose(command_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Diagnose:
     """Runs the command over rows; the folder it wrote, and the failures in it."""
     monkeypatch.setenv("ANAPHORA_RETRIEVAL__RERANK", "never")
-    monkeypatch.setenv("ANAPHORA_RETRIEVAL__ANSWERABLE", "0")
-    monkeypatch.setenv("ANAPHORA_RETRIEVAL__ASK_BACK", "0")
 
     def run(*rows: dict[str, Any], model: str = "none", code: int = 0) -> tuple[Path, list[dict[str, Any]]]:
         gold, out = tmp_path / "gold.jsonl", tmp_path / "report"
@@ -106,13 +104,17 @@ def test_a_document_left_out_of_the_index_is_a_fault_of_extraction(diagnose: Dia
 
 
 def test_a_rewriter_that_spoils_a_follow_up_is_a_fault_of_rewriting(
-    diagnose: Diagnose, llm: FakeOpenAIServer, monkeypatch: pytest.MonkeyPatch
+    diagnose: Diagnose, llm: FakeOpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANAPHORA_REWRITER__KIND", "prompted")
     monkeypatch.setenv("ANAPHORA_RETRIEVAL__EVIDENCE", "1")
-    for leg in ("users", "exchange", "opening", "conversation", "typed"):
-        monkeypatch.setenv(f"ANAPHORA_RETRIEVAL__LEGS__{leg.upper()}__LEXICAL", "0")
-        monkeypatch.setenv(f"ANAPHORA_RETRIEVAL__LEGS__{leg.upper()}__DENSE", "0")
+    nothing = "{ lexical = 0, dense = 0 }"
+    profile = tmp_path / "profile.toml"
+    profile.write_text(
+        "[variants]\n"
+        + "".join(f"{variant} = {nothing}\n" for variant in ("users", "exchange", "opening", "conversation", "typed"))
+    )
+    monkeypatch.setenv("ANAPHORA_RETRIEVAL__PROFILE", str(profile))
 
     def pieces(request: dict[str, Any]) -> list[str]:
         system, asked = request["messages"][0]["content"], request["messages"][-1]["content"]

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 from sqlalchemy import (
@@ -25,21 +25,12 @@ from sqlalchemy import (
     delete,
     func,
     insert,
-    inspect,
     select,
     update,
 )
 
-from plugins.compliance.settings import ComplianceSettings
 from server.audit_log import AuditEntry
-from server.installation import Finding
-from server.settings import Settings
-from server.store import StoreError
-from server.store.database import read_only
 from server.store.schema import NUMBER, SECONDS, TableGroup
-
-if TYPE_CHECKING:
-    from server.chat import ChatService
 
 _METADATA = MetaData()
 _FIELDS = ("at", "principal", "action", "about", "collection", "group_name", "origin", "outcome", "detail")
@@ -177,34 +168,6 @@ def verify(connection: Connection) -> ChainReport:
 def chain_at(connection: Connection, n: int) -> str:
     """Return the hash of row `n`; empty where there is no such row."""
     return connection.scalar(select(AUDIT.c.chain).where(AUDIT.c.n == n)) or ""
-
-
-async def trim_expired(service: ChatService) -> None:
-    """Delete rows older than `plugins.compliance.days`, now and every hour."""
-    from server.chat.service import purge_expired
-
-    days = service.core.settings.of(ComplianceSettings).days
-    await purge_expired(service.core.database, "rows of the audit log", trim, days)
-
-
-def check_chain(settings: Settings) -> Iterator[Finding]:
-    """Check that the audit log is as it was written."""
-    place = settings.database_at
-    if isinstance(place, Path) and not place.exists():
-        return
-    try:
-        # Read only: an older database is not brought up to date here, and an empty one not made.
-        with read_only(place) as connection:
-            if not inspect(connection).has_table(AUDIT.name):
-                return
-            report = verify(connection)
-    except StoreError:
-        return  # reported by the check of the database
-    if report.problem:
-        remedy = "Somebody changed the database. Compare with a backup or an export."
-        yield Finding("audit log", "fail", report.problem, remedy)
-    elif report.rows:
-        yield Finding("audit log", "ok", f"{report.rows:,} rows, unchanged up to row {report.n}")
 
 
 def _anchor(connection: Connection) -> tuple[int, str]:

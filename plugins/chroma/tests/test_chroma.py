@@ -49,6 +49,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         process.terminate()
 
 
+@pytest.mark.extended
 class TestServer(VectorStoreContract):
     @pytest.fixture
     def store(self, server: str) -> VectorStore:
@@ -106,12 +107,6 @@ def stopped() -> Iterator[None]:
     stop_servers()
 
 
-class TestLocal(VectorStoreContract):
-    @pytest.fixture
-    def store(self, stopped: None) -> VectorStore:
-        return load_store(StoreSpec("chroma"))
-
-
 def test_without_an_address_a_server_is_started_found_by_others_and_started_anew(
     tmp_path: Path, documents: list[Document], words: WordEncoder, stopped: None
 ) -> None:
@@ -126,6 +121,7 @@ def test_without_an_address_a_server_is_started_found_by_others_and_started_anew
     assert local_server(tmp_path / "docs") != url
 
 
+@pytest.mark.extended
 def test_the_server_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
     script = (
         "import sys, json; from pathlib import Path; from plugins.chroma.local_server import local_server; "

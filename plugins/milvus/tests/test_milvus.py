@@ -58,12 +58,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         process.terminate()
 
 
+@pytest.mark.extended
 class TestLite(VectorStoreContract):
     @pytest.fixture
     def store(self) -> VectorStore:
         return load_store(LITE)
 
 
+@pytest.mark.extended
 class TestServer(VectorStoreContract):
     @pytest.fixture
     def store(self, server: str) -> VectorStore:
@@ -104,6 +106,7 @@ def test_a_mask_becomes_ranges() -> None:
     )
 
 
+@pytest.mark.extended
 def test_beyond_what_is_compared_whole_a_graph_finds_nearly_all(
     server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,11 +125,12 @@ def test_beyond_what_is_compared_whole_a_graph_finds_nearly_all(
     store.delete(folder)
 
 
-@pytest.mark.parametrize("where", ["folder", "server"])
+@pytest.mark.parametrize("where", ["folder", pytest.param("server", marks=pytest.mark.extended)])
 def test_a_collection_lives_in_milvus(
-    where: str, server: str, tmp_path: Path, documents: list[Document], words: WordEncoder
+    where: str, request: pytest.FixtureRequest, tmp_path: Path, documents: list[Document], words: WordEncoder
 ) -> None:
-    spec = StoreSpec("milvus", server if where == "server" else "")
+    server = request.getfixturevalue("server") if where == "server" else ""
+    spec = StoreSpec("milvus", server)
     index_documents(tmp_path, "docs", documents, words, store=spec)
     collection = Collection.open(tmp_path, "docs", words, store=spec)
     hit = collection.search([Query("Which fax number has the claims office?", "typed")])[0]

@@ -154,7 +154,7 @@ ServiceBase = Callable[["ServerRequestContext[Any, Any]"], ChatService]
 
 def make_server(acting: ServiceBase) -> Server[Any]:
     """The MCP server, for any transport."""
-    import mcp_types as types
+    from mcp import types
     from mcp.server import Server
     from mcp.shared.exceptions import MCPError
 

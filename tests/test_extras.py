@@ -5,10 +5,13 @@ from __future__ import annotations
 import ast
 import json
 import sys
+import tomllib
 from collections.abc import Iterator
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from typer.testing import CliRunner
 
@@ -117,3 +120,35 @@ def test_the_extra_that_is_named_brings_the_library() -> None:
 def test_a_plain_installation_leaves_out_what_serving_does_without() -> None:
     assert {"torch", "transformers", "sentence_transformers", "scipy", "langchain", "chromadb"} <= left_out()
     assert not {"onnxruntime", "ctranslate2", "tokenizers", "gradio", "langchain_core", "xllamacpp"} & left_out()
+
+
+ROOMS = ("cli", "evaluation", "index", "plugins", "rewriter", "server", "synth", "text", "ui")
+
+
+def imported() -> Iterator[tuple[Path, str, bool]]:
+    """File, top-level module, and whether it is imported with the file, for every import of the product."""
+    for room in ROOMS:
+        for path in (path for path in (ROOT / room).rglob("*.py") if "tests" not in path.parts):
+            tree = ast.parse(path.read_text("utf-8"))
+            for node in ast.walk(tree):
+                names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+                names += [str(node.module)] if isinstance(node, ast.ImportFrom) and not node.level else []
+                yield from ((path.relative_to(ROOT), name, node in tree.body) for name in names)
+
+
+def test_every_library_that_is_imported_is_declared() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = [name for extra, names in project["optional-dependencies"].items() if extra != "dev" for name in names]
+    plain, optional = (
+        {canonicalize_name(Requirement(name).name) for name in names} for names in (project["dependencies"], extras)
+    )
+    brings = packages_distributions()
+    for path, module, at_once in imported():
+        top = module.partition(".")[0]
+        if top in sys.stdlib_module_names or top in {*ROOMS, "testing", "tests", "papers", "ray"}:
+            continue
+        # A namespace such as `opentelemetry` is of several distributions.
+        from_ = {canonicalize_name(name) for name in brings.get(top, [])}
+        assert from_ & (plain | optional), f"{path} imports {module}, which pyproject.toml does not declare"
+        if at_once and path.parts[0] not in ("rewriter", "plugins"):
+            assert from_ & plain, f"{path} imports {module} at once, which a plain installation may not have"

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
-from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
@@ -142,17 +141,13 @@ def allowed(field: FieldInfo) -> str:
         SecretStr: "secret text",
     }
     words = "texts" if get_origin(annotation) is tuple else kinds.get(annotation, "text")
-    limits = []
-    for item in field.metadata:
-        match item:
-            case Ge():
-                limits.append(f"from {item.ge}")
-            case Gt():
-                limits.append(f"above {item.gt}")
-            case Le():
-                limits.append(f"up to {item.le}")
-            case Lt():
-                limits.append(f"below {item.lt}")
+    bounds = {"ge": "from", "gt": "above", "le": "up to", "lt": "below"}
+    limits = [
+        f"{word} {getattr(item, name)}"
+        for item in field.metadata
+        for name, word in bounds.items()
+        if hasattr(item, name)
+    ]
     return " ".join((words, *limits))
 
 

@@ -7,66 +7,21 @@ Proxies of the environment are not used: they would resolve the name anew.
 
 from __future__ import annotations
 
-import ipaddress
-import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import httpcore
 import httpx
 
-from plugins.sources.source import SourceError, size_problem
+from plugins.sources.source import Guard, SourceError, size_problem
 
 AGENT = "anaphora (documentation index)"
 _REDIRECTS = 5
 _SECONDS = httpx.Timeout(30.0, connect=10.0)
 _WHOLE_SECONDS = 120.0
 _PARSED_BYTES = 4 << 20
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")
-
-Resolve: TypeAlias = Callable[[str, int], Sequence[str]]
-
-
-def system_addresses(host: str, port: int) -> list[str]:
-    """The addresses of a name, as this machine resolves it. Raises OSError."""
-    infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(address[4][0]) for address in infos))
-
-
-def is_public(address: str) -> bool:
-    """Whether an address is one of the public internet, those that are wrapped in an IPv6 address included."""
-    ip = ipaddress.ip_address(address.partition("%")[0])
-    if isinstance(ip, ipaddress.IPv6Address):
-        wrapped = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
-        if ip in _NAT64:
-            wrapped = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
-        if wrapped is not None:
-            return is_public(str(wrapped))
-    return ip.is_global and not ip.is_multicast and not ip.is_reserved
-
-
-@dataclass(frozen=True, slots=True)
-class Guard:
-    """Says to which addresses a connection may go. Names of `private_hosts` may have private ones."""
-
-    private_hosts: frozenset[str] = frozenset()
-    resolve: Resolve = system_addresses
-
-    def addresses(self, host: str, port: int) -> list[str]:
-        """The addresses of a host, all of them allowed. Raises SourceError."""
-        host = host.lower().strip("[]").rstrip(".")
-        try:
-            infos = list(self.resolve(host, port))
-            allowed = host in self.private_hosts or all(map(is_public, infos))
-        except (OSError, UnicodeError, ValueError) as error:
-            raise SourceError(f"{host} cannot be found ({error}): check the name") from error
-        if not allowed or not infos:
-            raise SourceError(
-                f"{host} is at a private address, which is not asked unless plugins.sources.private_hosts names it"
-            )
-        return infos
 
 
 class _GuardedBackend(httpcore.SyncBackend):

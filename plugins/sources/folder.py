@@ -6,8 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from plugins.sources.fetcher import Guard
-from plugins.sources.source import Item, Known, Pause, Source, SourceError, is_wanted, size_problem
+from plugins.sources.source import Guard, Item, Known, Pause, Source, SourceError, is_wanted, size_problem
 
 
 class FolderConnector:

@@ -16,8 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from plugins.sources.fetcher import Guard
-from plugins.sources.source import Item, Known, Pause, Source, SourceError, is_wanted, size_problem
+from plugins.sources.source import Guard, Item, Known, Pause, Source, SourceError, is_wanted, size_problem
 from text.sanitize import sanitize_line, without_credentials
 
 _HEAD = "refs/anaphora/head"

@@ -12,8 +12,8 @@ from urllib.parse import quote, urlencode
 
 import httpx
 
-from plugins.sources.fetcher import Fetched, Fetcher, Guard, parse_tree
-from plugins.sources.source import Item, Known, Pause, Source, SourceError, is_wanted, size_problem
+from plugins.sources.fetcher import Fetched, Fetcher, parse_tree
+from plugins.sources.source import Guard, Item, Known, Pause, Source, SourceError, is_wanted, size_problem
 
 
 class BucketConnector:

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from plugins.sources.fetcher import Guard
 from plugins.sources.mirror import Kept, SourceMirror, SyncReport, mirrors
-from plugins.sources.source import Connector, Item, Source, SourceError, SourcesSettings
+from plugins.sources.source import Connector, Guard, Item, Source, SourceError, SourcesSettings
 from server.access import Ownership
 from server.chat.authorization import requires
 from server.chat.collections import CollectionService, making_a_job
@@ -264,7 +263,8 @@ def open_connector(source: Source, cache: Path, *, private_hosts: Collection[str
     if source.kind == "push":
         raise SourceError(f"{source.name} is not read from anywhere: documents are pushed to it")
     if source.kind in ("web", "s3"):
-        need_extra("sources", f"A source of kind {source.kind}", "protego", "httpx_auth", error=SourceError)
+        libraries = ("httpcore", "httpx_auth", "protego")
+        need_extra("sources", f"A source of kind {source.kind}", *libraries, error=SourceError)
     guard = Guard(frozenset(name.lower() for name in private_hosts))
     connector: Connector = import_module(f"plugins.sources.{source.kind}").connect(source, cache, guard, max_bytes)
     return connector

@@ -17,8 +17,8 @@ from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
 
 import httpx
 
-from plugins.sources.fetcher import AGENT, Fetched, Fetcher, Guard, parse_tree
-from plugins.sources.source import Item, Known, Pause, Source, SourceError
+from plugins.sources.fetcher import AGENT, Fetched, Fetcher, parse_tree
+from plugins.sources.source import Guard, Item, Known, Pause, Source, SourceError
 from text.sanitize import is_showable
 
 if TYPE_CHECKING:

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from plugins.sources.fetcher import Guard
 from plugins.sources.git import GitConnector
 from plugins.sources.mirror import SourceMirror
 from plugins.sources.service import open_connector
-from plugins.sources.source import Connector, Source, SourceError, kind_of
+from plugins.sources.source import Connector, Guard, Source, SourceError, kind_of
 from plugins.sources.tests.connector import ConnectorContract, Place
 from plugins.sources.tests.web_servers import FakeBucket, FakeSite, answer, git_server, serving
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from plugins.sources.fetcher import Fetcher, Guard, is_public, system_addresses
+from plugins.sources.fetcher import Fetcher
 from plugins.sources.mirror import SourceMirror, SyncReport
 from plugins.sources.service import open_connector
-from plugins.sources.source import Source, SourceError
+from plugins.sources.source import Guard, Source, SourceError, is_public, system_addresses
 from plugins.sources.tests.web_servers import FakeSite, Page, answer, serving
 from plugins.sources.web import canonical
 

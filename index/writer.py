@@ -266,8 +266,6 @@ class VersionWriter:
             finally:
                 journal.close()
             self._folder.switch(version.manifest.version)
-            if isinstance(self._store, TermStore):
-                self._store.switch(version.folder)
             journal.delete_files()
             self._sweep()
         return version.manifest.version

@@ -1,8 +1,9 @@
-"""Without the folder and the entry points of any one plugin, the rest imports, is described, helps and answers."""
+"""Without the folder and the entry points of any one plugin the rest is described and helps; without all it answers."""
 
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,9 +13,9 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parent.parent
 PLUGINS = sorted(path.parent.name for path in (REPOSITORY / "plugins").glob("*/__init__.py"))
 
-# Imports the product once, then forks for each plugin: the child hides it and reports what is left.
+# Imports the product once, then forks for each plugin and for all: the child hides them and reports what is left.
 REMOVE_EACH = """
-import asyncio, contextlib, io, json, os, pkgutil, shutil, sys, traceback
+import asyncio, contextlib, io, json, os, pkgutil, sys, traceback
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -34,12 +35,16 @@ from server.plugins import installed_plugins, resolve
 from tests.serving import make_settings
 
 
+def package_of(module):
+    return ".".join(module.split(".")[:2])
+
+
 class Hidden:
-    def __init__(self, name):
-        self.package = f"plugins.{name}"
+    def __init__(self, packages):
+        self.packages = packages
 
     def find_spec(self, name, path=None, target=None):
-        if name == self.package or name.startswith(f"{self.package}."):
+        if package_of(name) in self.packages:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
@@ -51,15 +56,16 @@ async def answer(settings):
                 return event.answer
 
 
-def report(name):
-    if name:
-        sys.meta_path.insert(0, Hidden(name))
-        text.modules.entry_points = lambda group: [
-            entry for entry in entry_points(group=group) if not entry.value.startswith(f"plugins.{name}")
-        ]
-        shutil.copytree(home, home.parent / name)
+def report(*hidden):
+    packages = {f"plugins.{name}" for name in hidden}
+    sys.meta_path.insert(0, Hidden(packages))
+    text.modules.entry_points = lambda group: [
+        entry for entry in entry_points(group=group) if package_of(entry.module) not in packages
+    ]
+    if len(hidden) > 1:
+        return {"answer": asyncio.run(answer(make_settings(home, model_home, "none")))}
     found = {"paths": list(description()["paths"])}
-    if not name:
+    if not hidden:
         parts = {plugin.name: plugin for plugin in installed_plugins().values()}
         found["own"] = {
             key: [route.path_format for place in plugin.routers for route in resolve(plugin, place).routes]
@@ -70,16 +76,14 @@ def report(name):
     help_text, sys.argv = io.StringIO(), ["anaphora", "--help"]
     with contextlib.redirect_stdout(help_text), contextlib.suppress(SystemExit):
         main()
-    found["help"] = help_text.getvalue()
-    found["answer"] = asyncio.run(answer(make_settings(home.parent / name, model_home, "none")))
-    return found
+    return {**found, "help": help_text.getvalue()}
 
 
 print(json.dumps(loaded), flush=True)
-for name in ("", *names):
+for hidden in ((), *((name,) for name in names), names):
     if (child := os.fork()) == 0:
         try:
-            print(json.dumps(report(name)), flush=True)
+            print(json.dumps(report(*hidden)), flush=True)
         except BaseException:
             print(json.dumps({"error": traceback.format_exc()}), flush=True)
         os._exit(0)
@@ -89,9 +93,9 @@ for name in ("", *names):
 
 @pytest.fixture(scope="module")
 def reports(indexed_home: Path, model_home: Path, tmp_path_factory: pytest.TempPathFactory) -> list[object]:
-    """Modules of plugins that the product imports; the report with every plugin; those without one of them each."""
+    """Modules of plugins that the product imports; reports with every plugin, without one of them each, without any."""
     home = tmp_path_factory.mktemp("removed") / "home"
-    home.symlink_to(indexed_home)
+    shutil.copytree(indexed_home, home)
     command = [sys.executable, "-c", REMOVE_EACH, str(home), str(model_home), *PLUGINS]
     run = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
@@ -103,10 +107,14 @@ def test_the_product_imports_no_plugin(reports: list[object]) -> None:
 
 
 @pytest.mark.parametrize("name", PLUGINS)
-def test_without_a_plugin_the_rest_is_described_helps_and_answers(reports: list[dict], name: str) -> None:
+def test_without_a_plugin_the_rest_is_described_and_helps(reports: list[dict], name: str) -> None:
     whole, rest = reports[1], reports[2 + PLUGINS.index(name)]
     assert "error" not in rest, rest["error"]
     assert set(whole["paths"]) - set(rest["paths"]) == set(whole["own"][name])
     assert "serve" in rest["help"]
     assert not any(f" {command} " in rest["help"] for command in whole["commands"][name])
-    assert "ten weeks" in rest["answer"]
+
+
+def test_without_any_plugin_a_question_is_answered(reports: list[dict]) -> None:
+    assert "error" not in reports[-1], reports[-1]["error"]
+    assert "ten weeks" in reports[-1]["answer"]

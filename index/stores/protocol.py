@@ -136,16 +136,13 @@ class VectorStore(Protocol):
 
 @runtime_checkable
 class TermStore(Protocol):
-    """A `VectorStore` that ranks by words as well, for other programs too.
+    """A `VectorStore` that ranks by words as well.
 
     It opens `OpenTerms`; the version's folder holds no BM25 index.
     """
 
     def write_terms(self, folder: Path, rows: int, weigh: Weigh) -> None:
         """Write the weights of a new version's words, of so many rows. Raises as `VectorStore.write` does."""
-
-    def switch(self, folder: Path) -> None:
-        """This version serves from now on, and is to be found under the collection's name. Never raises."""
 
 
 @runtime_checkable

@@ -5,8 +5,8 @@ stores the BM25 weights that `index.lexical` computes over the whole version: an
 then equals the score of the embedded index, whatever segments and shards Milvus uses, and no analyzer of Milvus takes
 part.
 
-A version is two Milvus collections, `…_vectors` and `…_terms`; the aliases of a collection name those that serve, for
-other programs. Milvus Lite locks and writes the files that it opens: a version in the folder is opened as a copy.
+A version is two Milvus collections, `…_vectors` and `…_terms`. Milvus Lite locks and writes the files that it opens: a
+version in the folder is opened as a copy.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -45,6 +45,7 @@ EF_SEARCH = 300
 Part: TypeAlias = Literal["vectors", "terms"]
 
 _FILES = "vectors.db"
+_FIELDS: dict[Part, str] = {"vectors": "vector", "terms": "weights"}
 _HNSW = {"index_type": "HNSW", "metric_type": "IP", "params": {"M": 16, "efConstruction": 100}}
 _FLAT = {"index_type": "FLAT", "metric_type": "IP", "params": {}}
 _WORDS = {"index_type": "SPARSE_INVERTED_INDEX", "metric_type": "IP", "params": {}}
@@ -65,27 +66,25 @@ class MilvusStore:
         self._url = url
 
     def write(self, folder: Path, ids: Sequence[str], dimension: int, take: Take) -> None:
+        def lines(rows: range) -> list[dict[str, Any]]:
+            vectors = np.asarray(take(rows), dtype=np.float32)
+            return [{"row": row, "vector": vector} for row, vector in zip(rows, vectors, strict=True)]
+
         with _MilvusVersion(folder, self._url) as milvus, milvus.failures.writing():
             milvus.create("vectors", dimension, _FLAT if len(ids) <= EXACT_ROWS else _HNSW)
-            for start in range(0, len(ids), _BATCH):
-                rows = range(start, min(start + _BATCH, len(ids)))
-                lines = zip(rows, np.asarray(take(rows), dtype=np.float32), strict=True)
-                milvus.insert("vectors", [{"row": row, "vector": vector} for row, vector in lines])
-            milvus.seal("vectors")
+            milvus.fill("vectors", len(ids), lines)
 
     def write_terms(self, folder: Path, rows: int, weigh: Weigh) -> None:
+        def lines(part: range) -> list[dict[str, Any]]:
+            return [
+                {"row": row, "weights": {_number(term): weight for term, weight in weights.items()}}
+                for row, weights in zip(part, weigh(part), strict=True)
+                if weights
+            ]
+
         with _MilvusVersion(folder, self._url) as milvus, milvus.failures.writing():
             milvus.create("terms", 0, _WORDS)
-            for start in range(0, rows, _BATCH):
-                part = range(start, min(start + _BATCH, rows))
-                lines = [
-                    {"row": row, "weights": {_number(term): weight for term, weight in weights.items()}}
-                    for row, weights in zip(part, weigh(part), strict=True)
-                    if weights
-                ]
-                if lines:
-                    milvus.insert("terms", lines)
-            milvus.seal("terms")
+            milvus.fill("terms", rows, lines)
 
     def open(self, folder: Path, ids: Sequence[str], dimension: int) -> OpenMilvus:
         version = _MilvusVersion(folder, self._url, copied=True)
@@ -98,14 +97,6 @@ class MilvusStore:
         except BaseException:
             version.close()
             raise
-
-    def switch(self, folder: Path) -> None:
-        if not self._url:
-            return
-        with suppress(StorageError), _MilvusVersion(folder, self._url) as milvus, milvus.failures.writing():
-            for part in ("vectors", "terms"):
-                if milvus.has(part):
-                    milvus.name_serving(part)
 
     def delete(self, folder: Path) -> None:
         if not self._url:
@@ -202,13 +193,10 @@ class _MilvusVersion:
             shutil.copytree(files, Path(self._copy) / _FILES)
         return str(Path(self._copy) / _FILES)
 
-    def name(self, part: Part, folder: str = "") -> str:
+    def name(self, part: Part) -> str:
         """Versions share a server but no folder, so only the whole path tells them apart."""
         home = hashlib.sha256(str(self._folder.parent.absolute()).encode()).hexdigest()[:12]
-        return re.sub(r"\W", "_", f"anaphora_{home}_{folder or self._folder.name}_{part}")
-
-    def has(self, part: Part) -> bool:
-        return bool(self._client.has_collection(self.name(part)))
+        return re.sub(r"\W", "_", f"anaphora_{home}_{self._folder.name}_{part}")
 
     def create(self, part: Part, dimension: int, kind: dict[str, Any]) -> None:
         from pymilvus import DataType, MilvusClient
@@ -217,20 +205,19 @@ class _MilvusVersion:
         schema.add_field("row", DataType.INT64, is_primary=True)
         index = MilvusClient.prepare_index_params()
         if part == "vectors":
-            schema.add_field("vector", DataType.FLOAT_VECTOR, dim=dimension)
-            index.add_index("vector", **kind)
+            schema.add_field(_FIELDS[part], DataType.FLOAT_VECTOR, dim=dimension)
         else:
-            schema.add_field("weights", DataType.SPARSE_FLOAT_VECTOR)
-            index.add_index("weights", **kind)
+            schema.add_field(_FIELDS[part], DataType.SPARSE_FLOAT_VECTOR)
+        index.add_index(_FIELDS[part], **kind)
         # A killed writer may have left one.
         self.drop(part)
         self._client.create_collection(self.name(part), schema=schema, index_params=index, consistency_level="Strong")
 
-    def insert(self, part: Part, lines: list[dict[str, Any]]) -> None:
-        self._client.insert(self.name(part), lines)
-
-    def seal(self, part: Part) -> None:
-        """Everything inserted is on the disk."""
+    def fill(self, part: Part, rows: int, lines: Callable[[range], list[dict[str, Any]]]) -> None:
+        """Insert the `lines` of all rows and bring them to the disk."""
+        for start in range(0, rows, _BATCH):
+            if inserted := lines(range(start, min(start + _BATCH, rows))):
+                self._client.insert(self.name(part), inserted)
         self._client.flush(self.name(part))
 
     def load(self, part: Part) -> int:
@@ -242,7 +229,6 @@ class _MilvusVersion:
         self, part: Part, data: list[Any], k: int, mask: Mask | None, params: dict[str, Any]
     ) -> list[list[tuple[float, int]]]:
         """For each of `data` its best rows as `(negative score, row)`, best first, ties by row."""
-        field = "vector" if part == "vectors" else "weights"
         with self.failures.reading():
             reply = self._client.search(
                 self.name(part),
@@ -251,7 +237,7 @@ class _MilvusVersion:
                 limit=k,
                 output_fields=["row"],
                 search_params={"metric_type": "IP", "params": params},
-                anns_field=field,
+                anns_field=_FIELDS[part],
                 timeout=_PATIENCE,
             )
         return [sorted((-float(hit["distance"]), int(hit["row"])) for hit in line) for line in reply]
@@ -261,19 +247,8 @@ class _MilvusVersion:
         return {line["row"]: line["vector"] for line in rows_stored}
 
     def drop(self, part: Part) -> None:
-        if self.has(part):
-            name = self.name(part)
-            for alias in self._client.list_aliases(name).get("aliases", ()):
-                self._client.drop_alias(alias)
-            self._client.drop_collection(name)
-
-    def name_serving(self, part: Part) -> None:
-        """Let the collection's alias name this version: what other programs search."""
-        alias = self.name(part, self._folder.parent.parent.name)
-        if alias in self._client.list_aliases().get("aliases", ()):
-            self._client.alter_alias(self.name(part), alias)
-        else:
-            self._client.create_alias(self.name(part), alias)
+        if self._client.has_collection(self.name(part)):
+            self._client.drop_collection(self.name(part))
 
     def close(self) -> None:
         client, self._opened = self._opened, None

@@ -151,8 +151,6 @@ def test_a_collection_lives_in_milvus(
     if where == "server":
         client = MilvusClient(server)
         assert len(client.list_collections()) == 4, "vectors and words of the version that serves and the one before"
-        serving = {client.describe_alias(alias)["collection_name"] for alias in client.list_aliases()["aliases"]}
-        assert {name.split("_")[2] for name in serving} == {collection.version.split("-")[0]}
 
     index_documents(tmp_path, "docs", documents, words)
     assert Collection.open(tmp_path, "docs", words).search([Query("fax")])[0].passage.document_id == "fax"

@@ -72,6 +72,11 @@ def write_json_lines(path: Path, rows: Iterable[dict[str, Any]]) -> int:
     return len(lines)
 
 
+def write_rows(path: Path, rows: Iterable[BaseModel]) -> None:
+    """Write rows as JSON lines in one step: a reader sees the old file or the whole new one."""
+    write_text(path, "".join(row.model_dump_json(by_alias=True) + "\n" for row in rows))
+
+
 def read_rows(path: Path, kind: type[M], what: str, remedy: str = ".") -> Iterator[M]:
     """The rows of a file of JSON lines. Raises BadStore naming one that is none."""
     with path.open(encoding="utf-8") as file:

@@ -28,9 +28,9 @@ from synth.dialogs import (
     write_beir,
     writing,
 )
-from synth.folder import SIDES, Folder, write_documents
+from synth.folder import SIDES, Folder, write_documents, write_rows
 from synth.propositions import STEP as PROPOSITIONS
-from synth.propositions import WINDOW_TOKENS, Built, DocumentWindow, build, extraction, windows, write_rows
+from synth.propositions import WINDOW_TOKENS, Built, DocumentWindow, build, extraction, windows
 from synth.report import RunFacts, StepFacts, dialog_facts, proposition_facts, step_facts, write_report
 from synth.tasks import NoDocuments, Outcome, Task, TaskRunner, chat_prompt
 from text.files import write_text

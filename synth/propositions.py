@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,6 @@ from index.documents import Document, Section
 from index.encoders import Encoder, Vectors
 from synth.folder import read_rows
 from synth.tasks import InvalidAnswer, Task, chat_prompt
-from text.files import text_writer
 from text.sanitize import escape
 from text.sentences import sentences
 from text.words import negations, numbers, stems, words
@@ -135,13 +135,8 @@ class DocumentWindow:
     @property
     def heading(self) -> tuple[str, ...]:
         """The heading path above everything in the window."""
-        common = self.pieces[0].heading
-        for piece in self.pieces[1:]:
-            same = 0
-            while same < min(len(common), len(piece.heading)) and common[same] == piece.heading[same]:
-                same += 1
-            common = common[:same]
-        return common
+        levels = zip(*(piece.heading for piece in self.pieces), strict=False)
+        return tuple(names[0] for names in takewhile(lambda names: len(set(names)) == 1, levels))
 
     @property
     def text(self) -> str:
@@ -169,11 +164,9 @@ def windows(document: Document, max_tokens: int, count_tokens: CountTokens) -> I
         units = list(_units(document.text, section, max_tokens, count_tokens))
         size = sum(tokens for _, _, tokens in units)
         # A section that fits into a window of its own is not torn for a few words of the one before it.
-        if pieces and spent + size > max_tokens and (spent >= _FULL_ENOUGH * max_tokens or size <= max_tokens):
-            yield DocumentWindow(document, number, tuple(pieces))
-            pieces, spent, number = [], 0, number + 1
-        for start, end, tokens in units:
-            if pieces and spent + tokens > max_tokens:
+        apart = spent + size > max_tokens and (spent >= _FULL_ENOUGH * max_tokens or size <= max_tokens)
+        for place, (start, end, tokens) in enumerate(units):
+            if pieces and (spent + tokens > max_tokens or (apart and place == 0)):
                 yield DocumentWindow(document, number, tuple(pieces))
                 pieces, spent, number = [], 0, number + 1
             if pieces and pieces[-1].heading == section.heading and pieces[-1].start >= section.start:
@@ -263,16 +256,6 @@ def proposition_id(document_id: str, start: int, end: int, text: str) -> str:
     return digest.hexdigest()
 
 
-def write_rows(path: Path, rows: Iterable[BaseModel]) -> int:
-    """Write rows as JSON lines in one step: a reader sees the old file or the whole new one. Returns their number."""
-    count = 0
-    with text_writer(path) as file:
-        for row in rows:
-            file.write(row.model_dump_json(by_alias=True) + "\n")
-            count += 1
-    return count
-
-
 def read_propositions(path: Path) -> Iterator[Proposition]:
     """The propositions of a store, in its order. Raises BadStore naming a line that is none."""
     return read_rows(path, Proposition, "proposition", "; give the propositions.jsonl that `anaphora synth` wrote.")
@@ -338,23 +321,26 @@ class WindowAligner:
         similarity = self._vectors @ vector
         overlaps = np.array([self._overlap(text_stems, span.words) for span in self._spans])
         first = last = int(np.argmax(_OVERLAP_WEIGHT * overlaps + (1 - _OVERLAP_WEIGHT) * similarity))
-        figures = frozenset(numbers(text))
+        overlap, figures = self._held(text_stems, first, last)
         while last - first + 1 < LONGEST_RUN:
-            now = self._union(first, last)
-            lacking = figures - self._figures(first, last)
-            grown = [
-                (self._overlap(text_stems, self._union(*run)) + bool(lacking - (lacking - self._figures(*run))), run)
-                for run in ((first - 1, last), (first, last + 1))
-                if run[0] >= 0 and run[1] < len(self._spans)
-            ]
-            if not grown or max(grown)[0] < self._overlap(text_stems, now) + _GAIN:
+            lacking = frozenset(numbers(text)) - figures
+            runs = [run for run in ((first - 1, last), (first, last + 1)) if run[0] >= 0 and run[1] < len(self._spans)]
+            held = {run: self._held(text_stems, *run) for run in runs}
+            gains = [(share + bool(lacking & found), run) for run, (share, found) in held.items()]
+            if not gains or max(gains)[0] < overlap + _GAIN:
                 break
-            first, last = max(grown)[1]
-        overlap = self._overlap(text_stems, self._union(first, last))
+            first, last = max(gains)[1]
+            overlap, figures = held[first, last]
         alike = float(similarity[first : last + 1].max())
         if overlap < MIN_OVERLAP or (overlap < _SURE_OVERLAP and alike < MIN_SIMILARITY):
             return None
         return Aligned(self._spans[first].start, self._spans[last].end, round(overlap, 3), round(alike, 3))
+
+    def _held(self, stems: frozenset[str], first: int, last: int) -> tuple[float, frozenset[str]]:
+        """The overlap with a run of sentences, and the numbers in them."""
+        run = self._spans[first : last + 1]
+        overlap = self._overlap(stems, frozenset[str]().union(*(span.words for span in run)))
+        return overlap, frozenset[str]().union(*(span.numbers for span in run))
 
     def _overlap(self, stems: frozenset[str], words: frozenset[str]) -> float:
         """Return the share of the proposition's words that occur in the text; words that only title and headings have
@@ -364,12 +350,6 @@ class WindowAligner:
             # Nothing beyond title and headings: no sentence is what it says.
             return 0.0
         return len(wanted & words) / len(wanted)
-
-    def _union(self, first: int, last: int) -> frozenset[str]:
-        return frozenset[str]().union(*(span.words for span in self._spans[first : last + 1]))
-
-    def _figures(self, first: int, last: int) -> frozenset[str]:
-        return frozenset[str]().union(*(span.numbers for span in self._spans[first : last + 1]))
 
 
 # A number that belongs to a name ("Form 1040", "HTTP 404") may come from anywhere the name may.
@@ -538,17 +518,20 @@ def read(data: Any) -> tuple[str, ...]:
     if not all(isinstance(sentence, str) for sentence in propositions):
         raise InvalidAnswer('Every entry of "propositions" must be a string.')
     lines = (" ".join(escape(sentence).split()) for sentence in propositions[:_MOST])
-    return tuple(dict.fromkeys(line for line in lines if len(line.split()) >= _SHORTEST_WORDS or _unspaced(line)))
+    # Some scripts write no spaces.
+    return tuple(
+        dict.fromkeys(
+            line
+            for line in lines
+            if len(line.split()) >= _SHORTEST_WORDS or (len(line) >= 2 * _SHORTEST_WORDS and not line.isascii())
+        )
+    )
 
 
 def without_last(data: Any) -> Any:
     """An answer that was cut: the last sentence is half of one."""
     propositions = data.get("propositions")
     return {"propositions": propositions[:-1]} if isinstance(propositions, list) else data
-
-
-def _unspaced(line: str) -> bool:
-    return len(line) >= 2 * _SHORTEST_WORDS and not line.isascii()
 
 
 def _line(text: str) -> str:
@@ -592,14 +575,9 @@ def build(replies: Iterable[tuple[DocumentWindow, Sequence[str]]], encoder: Enco
         spans = WindowAligner(window, encoder).align(texts)
         for text, span in zip(texts, spans, strict=True):
             document = window.document
-            if len(text) > LONGEST:
-                reason = "too long"
-            elif span is None:
-                reason = "unaligned"
-            elif reference(text):
-                reason = "reference"
-            else:
-                reason = refusal(text, window, span)
+            reason = "too long" if len(text) > LONGEST else "unaligned"
+            if span is not None and len(text) <= LONGEST:
+                reason = "reference" if reference(text) else refusal(text, window, span)
             if reason or span is None:
                 left_out.append(LeftOut(document_id=document.id, window=window.number, text=text, reason=reason))
                 continue

@@ -12,8 +12,8 @@ from cli import app
 from index.loaders import scan
 from rewriter.examples import read_examples
 from synth.dialogs import Dialog, DialogMessage, dialog_line
-from synth.folder import Folder
-from synth.propositions import Proposition, write_rows
+from synth.folder import Folder, write_rows
+from synth.propositions import Proposition
 from tests.tiny_models import tiny_t5
 
 THINGS = ("passport", "parking permit", "library card", "fishing licence", "bus pass", "birth certificate",

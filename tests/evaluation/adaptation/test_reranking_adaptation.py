@@ -23,8 +23,8 @@ from server.rewriters import chosen_reranker
 from server.settings import Settings
 from server.turn.search import TurnSearch
 from synth.dialogs import Dialog, DialogMessage, dialog_line
-from synth.folder import Folder
-from synth.propositions import Proposition, write_rows
+from synth.folder import Folder, write_rows
+from synth.propositions import Proposition
 from testing.encoder import WordEncoder
 from tests.evaluation.adaptation.test_adaptation import FakeTools
 from text.asking import QuestionContext

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
@@ -41,7 +41,7 @@ class ChromaStore:
         self._url = url
 
     def write(self, folder: Path, ids: Sequence[str], dimension: int, take: Take) -> None:
-        with _Connection(folder, self._url) as chroma, chroma.failures.writing():
+        with closing(_Connection(folder, self._url)) as chroma, chroma.failures.writing():
             chroma.create()
             for start in range(0, len(ids), _BATCH):
                 rows = range(start, min(start + _BATCH, len(ids)))
@@ -65,7 +65,7 @@ class ChromaStore:
             raise
 
     def delete(self, folder: Path) -> None:
-        with suppress(StorageError), _Connection(folder, self._url) as chroma, chroma.failures.writing():
+        with suppress(StorageError), closing(_Connection(folder, self._url)) as chroma, chroma.failures.writing():
             chroma.client.delete_collection(chroma.name)
 
 
@@ -116,7 +116,7 @@ class OpenChroma:
 
 
 class _Connection:
-    """A version's collection, which `get` or `create` opens; a context that closes it."""
+    """A version's collection, which `get` or `create` opens."""
 
     collection: Any = None
 
@@ -145,14 +145,14 @@ class _Connection:
     @property
     def client(self) -> Client:
         if self._client is None:
-            self._client = _client(self.where)
+            import chromadb
+            from chromadb.config import Settings
+
+            address, settings = urlsplit(self.where), Settings(anonymized_telemetry=False)
+            secure = address.scheme == "https"
+            host, port = address.hostname or "localhost", address.port or (443 if secure else 8000)
+            self._client = cast("Client", chromadb.HttpClient(host, port, ssl=secure, settings=settings))
         return self._client
-
-    def __enter__(self) -> _Connection:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def get(self) -> None:
         self.collection = self.client.get_collection(self.name, embedding_function=None)
@@ -177,18 +177,6 @@ def _name(folder: Path) -> str:
     """Versions share a server but no folder: the whole path tells them apart."""
     home = hashlib.sha256(str(folder.parent.absolute()).encode()).hexdigest()[:12]
     return f"anaphora-{home}-{folder.name}"
-
-
-def _client(url: str) -> Client:
-    import chromadb
-    from chromadb.config import Settings
-
-    address = urlsplit(url)
-    secure = address.scheme == "https"
-    port = address.port or (443 if secure else 8000)
-    settings = Settings(anonymized_telemetry=False)
-    client = chromadb.HttpClient(address.hostname or "localhost", port, ssl=secure, settings=settings)
-    return cast("Client", client)
 
 
 def _raised() -> tuple[type[Exception], ...]:

@@ -18,7 +18,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -70,7 +70,7 @@ class MilvusStore:
             vectors = np.asarray(take(rows), dtype=np.float32)
             return [{"row": row, "vector": vector} for row, vector in zip(rows, vectors, strict=True)]
 
-        with _MilvusVersion(folder, self._url) as milvus, milvus.failures.writing():
+        with closing(_MilvusVersion(folder, self._url)) as milvus, milvus.failures.writing():
             milvus.create("vectors", dimension, _FLAT if len(ids) <= EXACT_ROWS else _HNSW)
             milvus.fill("vectors", len(ids), lines)
 
@@ -82,7 +82,7 @@ class MilvusStore:
                 if weights
             ]
 
-        with _MilvusVersion(folder, self._url) as milvus, milvus.failures.writing():
+        with closing(_MilvusVersion(folder, self._url)) as milvus, milvus.failures.writing():
             milvus.create("terms", 0, _WORDS)
             milvus.fill("terms", rows, lines)
 
@@ -101,7 +101,7 @@ class MilvusStore:
     def delete(self, folder: Path) -> None:
         if not self._url:
             return
-        with suppress(StorageError), _MilvusVersion(folder, self._url) as milvus, milvus.failures.writing():
+        with suppress(StorageError), closing(_MilvusVersion(folder, self._url)) as milvus, milvus.failures.writing():
             for part in ("vectors", "terms"):
                 milvus.drop(part)
 
@@ -159,7 +159,7 @@ class MilvusTerms:
 
 
 class _MilvusVersion:
-    """The two Milvus collections of a version, and the connection to them; a context that closes it."""
+    """The two Milvus collections of a version, and the connection to them."""
 
     def __init__(self, folder: Path, url: str, *, copied: bool = False) -> None:
         self.where = url or str(folder / _FILES)
@@ -170,16 +170,16 @@ class _MilvusVersion:
         self._copy = ""
         self._opened: MilvusClient | None = None
 
-    def __enter__(self) -> _MilvusVersion:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     @property
     def _client(self) -> MilvusClient:
         if self._opened is None:
-            self._opened = _client(self._url, token=os.environ.get(TOKEN, "")) if self._url else _client(self._files())
+            # It writes each error down with its traceback before it raises it.
+            for name in ("pymilvus", "milvus_lite"):
+                logging.getLogger(name).setLevel(logging.CRITICAL)
+            from pymilvus import MilvusClient
+
+            address = self._url or self._files()
+            self._opened = MilvusClient(address, token=os.environ.get(TOKEN, "") if self._url else "")
         return self._opened
 
     def _files(self) -> str:
@@ -205,9 +205,9 @@ class _MilvusVersion:
         schema.add_field("row", DataType.INT64, is_primary=True)
         index = MilvusClient.prepare_index_params()
         if part == "vectors":
-            schema.add_field(_FIELDS[part], DataType.FLOAT_VECTOR, dim=dimension)
+            schema.add_field("vector", DataType.FLOAT_VECTOR, dim=dimension)
         else:
-            schema.add_field(_FIELDS[part], DataType.SPARSE_FLOAT_VECTOR)
+            schema.add_field("weights", DataType.SPARSE_FLOAT_VECTOR)
         index.add_index(_FIELDS[part], **kind)
         # A killed writer may have left one.
         self.drop(part)
@@ -263,15 +263,6 @@ class _MilvusVersion:
                 )
         if self._copy:
             shutil.rmtree(self._copy, ignore_errors=True)
-
-
-def _client(address: str, **options: Any) -> MilvusClient:
-    # It writes each error down with its traceback before it raises it.
-    for name in ("pymilvus", "milvus_lite"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)
-    from pymilvus import MilvusClient
-
-    return MilvusClient(address, **options)
 
 
 def _number(term: str) -> int:

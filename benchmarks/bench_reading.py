@@ -21,7 +21,7 @@ from pathlib import Path
 import psutil
 
 from index.change_detection import FileReader, Quarantine
-from index.loaders import load
+from index.loaders import load, walk
 from index.loaders.files import SourceFile
 from index.loaders.sandbox import Limits, ParserPool
 
@@ -38,7 +38,7 @@ def write(folder: Path, count: int) -> list[SourceFile]:
             f"```sh\nleave --weeks {n}\n```\n\nThe fee is refundable within thirty days of payment.\n",
             "utf-8",
         )
-    return list(folder([folder]))
+    return list(walk([folder]))
 
 
 def here(sources: list[SourceFile], reader: FileReader) -> None:

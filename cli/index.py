@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
     from index.encoders import Encoder
     from index.indexer import IndexReport
-    from index.workers import Workers
-    from index.writer import IndexProgress
+    from index.writer import IndexProgress, Workers
     from server.settings import Settings
 
 SHOWN_FAILURES = 50

@@ -214,7 +214,7 @@ class OneRanking:
     ) -> list[Hit]:
         """As the collection's own, with the other ranking's weight at 0."""
         single = [
-            replace(query, lexical=self._weights["lexical"], dense=self._weights["dense"], clarity=0.0)
+            replace(query, lexical=self._weights["lexical"], dense=self._weights["dense"], confidence=0.0)
             for query in queries
         ]
         return self._collection.search(single, k=k, where=where, depth=depth, rrf_k=rrf_k)

@@ -12,18 +12,17 @@ import stat
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import which
 
-from index.errors import LoadError
+from index.errors import LoadError, ParserKilled
 from index.loaders import SourceFile
 from index.loaders.addresses import Addresses
 from index.loaders.files import LAYOUT
-from index.loaders.sandbox import Parsed, ParserKilled, ParserPool
+from index.loaders.sandbox import Parsed, ParserPool
 from index.records import FileRecord
-from index.workers import Workers
+from index.writer import Workers
 from text.files import write_json
 
 FILE = "quarantine.json"
@@ -67,10 +66,6 @@ class Quarantine:
 _HASHED = 32
 _MEBIBYTE = 1024 * 1024
 _MOST_AT_ONCE = 4
-# Small files go to a parser together, of the kinds whose size tells how long they take and how much they hold.
-_PLAIN = frozenset({".md", ".markdown", ".mdx", ".txt", ".text", ".html", ".htm", ".xhtml", ".rst"})
-_GROUP_FILES = 16
-_GROUP_BYTES = 32 * 1024
 LEFT_ALONE = "; it is left alone until it changes or you ask for it again"
 
 
@@ -140,33 +135,31 @@ class FileReader:
         Raises IndexingCancelled.
         """
         if workers:
-            for readings in workers.map(self._read_all, list(_groups(sources))):
-                yield from readings
+            yield from zip(sources, workers.map(self.read, sources), strict=True)
             return
-        waiting: deque[Future[list[tuple[SourceFile, FileReading]]]] = deque()
+        waiting: deque[tuple[SourceFile, Future[FileReading]]] = deque()
         with ThreadPoolExecutor(self._at_once, thread_name_prefix="read") as threads:
             try:
-                for group in _groups(sources):
-                    waiting.append(threads.submit(self._read_all, group))
+                for source in sources:
+                    waiting.append((source, threads.submit(self.read, source)))
                     if len(waiting) > 2 * self._at_once:
-                        yield from waiting.popleft().result()
-                while waiting:
-                    yield from waiting.popleft().result()
+                        first, reading = waiting.popleft()
+                        yield first, reading.result()
+                for first, reading in waiting:
+                    yield first, reading.result()
             finally:
                 threads.shutdown(cancel_futures=True)
 
     def read(self, source: SourceFile, document_id: str = "") -> FileReading:
         """Read one file, as `document_id` if that is given. Raises IndexingCancelled."""
-        ((_, reading),) = self._read_all([source], document_id)
-        return reading
-
-    def _read_all(self, sources: Sequence[SourceFile], document_id: str = "") -> list[tuple[SourceFile, FileReading]]:
-        looked = [(source, *self._look(source, document_id)) for source in sources]
-        due = [(source.path, reading.document_id) for source, reading, changed in looked if changed]
-        parsed = iter(self._pool.parse_all(due, self._max_file_mb, self._cancelled))
-        return [
-            (source, _came_to(reading, next(parsed)) if changed else reading) for source, reading, changed in looked
-        ]
+        looked, changed = self._look(source, document_id)
+        if not changed:
+            return looked
+        try:
+            parsed = self._pool.parse(source.path, looked.document_id, self._max_file_mb, self._cancelled)
+        except LoadError as error:
+            return replace(looked, problem=str(error), killed=isinstance(error, ParserKilled))
+        return replace(looked, parsed=parsed)
 
     def _look(self, source: SourceFile, document_id: str) -> tuple[FileReading, bool]:
         """Return the metadata of a file before parsing, and whether it has to be parsed."""
@@ -202,27 +195,3 @@ class FileReader:
 
 def _never() -> bool:
     return False
-
-
-def _groups(sources: Sequence[SourceFile]) -> Iterator[list[SourceFile]]:
-    """The files in order, small ones together."""
-    group: list[SourceFile] = []
-    room = 0
-    for source in sources:
-        size = _GROUP_BYTES
-        if source.path.suffix.lower() in _PLAIN:
-            with suppress(OSError):
-                size = source.path.stat().st_size
-        if group and (size > room or len(group) == _GROUP_FILES):
-            yield group
-            group = []
-        room = (room if group else _GROUP_BYTES) - size
-        group.append(source)
-    if group:
-        yield group
-
-
-def _came_to(looked: FileReading, result: Parsed | LoadError) -> FileReading:
-    if isinstance(result, LoadError):
-        return replace(looked, problem=str(result), killed=isinstance(result, ParserKilled))
-    return replace(looked, parsed=result)

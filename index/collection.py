@@ -14,14 +14,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from index.documents import Document
 from index.encoders import CachedQueries, Encoder, Vectors
 from index.errors import CollectionCorrupt, CollectionMismatch, CollectionNotFound, IndexingError, InvalidName
-from index.fusion import CLARITY_RANK, DEFAULT_K, clarity, fuse, subject
+from index.fusion import CONFIDENCE_RANK, DEFAULT_K, document_prior, fuse, query_confidence
+from index.lexical import Bm25s, LexicalIndex, NoTerms
 from index.query import Hit, Passage, Query, Where
-from index.records import DocumentInfo, FileRecord
-from index.stores import EXACT, Mask, Neighbours, StoreSpec, delete_vectors
-from index.version import CollectionFolder, Generation, Pace, Watch
+from index.records import DocumentInfo, FileRecord, Records
+from index.stores import EXACT, Mask, Neighbours, OpenTerms, StoreSpec, delete_vectors, load_store
+from index.version import CollectionFolder, Pace, Version, Watch
 from text.recorder import call
 
 __all__ = ["Collection", "CollectionInfo", "DocumentInfo", "delete_collection", "list_collections"]
@@ -31,12 +34,6 @@ log = logging.getLogger(__name__)
 DEPTH = 100
 TRY_AGAIN_SECONDS = 60.0
 """How long nothing is opened again after there was no sound version, unless a new one is written."""
-WATCHED = (
-    "records.sqlite",
-    "vectors.npy",
-    *(f"lexical/{part}.csc.index.npy" for part in ("data", "indices", "indptr")),
-)
-"""Files of a version that was written without checksums."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +46,87 @@ class CollectionInfo:
     version: str
     updated: float
     problem: str = ""
+
+
+class _Generation:
+    """An open version; stays usable until everyone who uses it has let go and it is retired."""
+
+    def __init__(self, version: Version, encoder: Encoder, store: StoreSpec, watch: Watch) -> None:
+        self.watch = watch
+        manifest = version.manifest
+        if (manifest.encoder, manifest.dimension) != (encoder.name, encoder.dimension):
+            raise CollectionMismatch(
+                f"{version.folder} was indexed with the embedding model {manifest.encoder!r}, and {encoder.name!r} "
+                "was asked for: index again with this model (the workbench has a button), or name that one as "
+                "`index.encoder`"
+            )
+        if manifest.store != store:
+            raise CollectionMismatch(
+                f"the vectors of {version.folder} are in the store {manifest.store}, and {store} was asked for: "
+                "index again, or correct `index.store` and `index.store_url`"
+            )
+        if not version.records.is_file():
+            raise CollectionCorrupt(f"{version.records} is missing: index again")
+        self.manifest = manifest
+        self.records = Records(version.records)
+        try:
+            ids = self.records.passage_ids()
+            self._row = {name: row for row, name in enumerate(ids)}
+            self.documents = self.records.documents_by_row()
+            self._vectors = load_store(store).open(version.folder, ids, manifest.dimension) if ids else None
+            self.lexical = self._open_lexical(version)
+        except BaseException:
+            self.records.close()
+            raise
+        self._users = 0
+        self._retired = False
+        self._lock = threading.Lock()
+
+    def _open_lexical(self, version: Version) -> LexicalIndex:
+        if not version.manifest.terms:
+            return NoTerms()
+        languages = version.manifest.languages
+        if isinstance(self._vectors, OpenTerms):
+            return self._vectors.terms(languages)
+        return Bm25s.load(version.lexical, languages)
+
+    def dense(self, vectors: Sequence[Vectors], k: int, mask: Mask | None) -> list[Neighbours]:
+        """Rows by similarity to each vector, best first, with their cosines."""
+        if self._vectors is None or not vectors:
+            return [Neighbours([], []) for _ in vectors]
+        return self._vectors.search(np.stack(vectors), k, mask)
+
+    def vectors(self, ids: Sequence[str]) -> Vectors:
+        """Vectors of these passages, in their order; raises KeyError."""
+        rows = [self._row[name] for name in ids]
+        if self._vectors is None or not rows:
+            return np.zeros((0, self.manifest.dimension), dtype=np.float32)
+        return self._vectors.take(rows)
+
+    def acquire(self) -> None:
+        """One more uses this version; `release` must follow."""
+        with self._lock:
+            self._users += 1
+
+    def release(self) -> None:
+        with self._lock:
+            self._users -= 1
+        self._close_unused()
+
+    def retire(self) -> None:
+        """Close as soon as the last user has let go."""
+        with self._lock:
+            self._retired = True
+        self._close_unused()
+
+    def _close_unused(self) -> None:
+        with self._lock:
+            if not self._retired or self._users:
+                return
+            self.records.close()
+            vectors, self._vectors = self._vectors, None
+        if vectors is not None:
+            vectors.close()
 
 
 class Collection:
@@ -77,7 +155,7 @@ class Collection:
         """
         return cls(_folder(root, name), encoder, store)
 
-    def _open_best(self) -> Generation:
+    def _open_best(self) -> _Generation:
         """The best candidate that can be read; `problem` says why it is not the one that should serve."""
         while True:
             named, problems = self._folder.named(), list[str]()
@@ -104,14 +182,14 @@ class Collection:
                 self._folder.require()
                 raise CollectionCorrupt(f"the collection {self.name!r} cannot be read ({problems[0]}): index again")
 
-    def _open_version(self, name: str) -> Generation:
+    def _open_version(self, name: str) -> _Generation:
         try:
             version = self._folder.version(name)
         except FileNotFoundError as error:
             raise CollectionCorrupt(f"version {name} is incomplete ({error})") from error
-        watch = Watch(version.folder, ("manifest.json", *(version.manifest.files or WATCHED)))
+        watch = Watch(version.folder, ("manifest.json", *version.manifest.files))
         version.check()
-        return Generation(version, self._encoder, self._store, watch)
+        return _Generation(version, self._encoder, self._store, watch)
 
     def check(self, pace: Pace | None = None) -> bool:
         """Whether the files of the open version are as they were written; opens another one where they are not.
@@ -126,7 +204,7 @@ class Collection:
             return False
         return True
 
-    def _replace(self, broken: Generation) -> None:
+    def _replace(self, broken: _Generation) -> None:
         """Open the best version in place of a damaged one, unless somebody has by now. Raises as `open` does."""
         with self._refreshing:
             if self._generation is not broken:
@@ -187,7 +265,7 @@ class Collection:
         self._generation.retire()
 
     @contextmanager
-    def _reading(self) -> Iterator[Generation]:
+    def _reading(self) -> Iterator[_Generation]:
         generation = self._generation
         # A mapped file that was cut short ends the process that reads on.
         if self._unsound or generation.watch.changed():
@@ -323,7 +401,7 @@ def _folder(root: Path, name: str) -> CollectionFolder:
 
 
 def _search(
-    generation: Generation,
+    generation: _Generation,
     queries: Sequence[Query],
     vectors: dict[str, Vectors],
     k: int,
@@ -331,22 +409,23 @@ def _search(
     depth: int,
     rrf_k: int,
 ) -> list[Hit]:
-    mask = generation.mask(where)
+    mask = generation.records.mask(where) if where else None
     with call("bm25"):
-        lexical = _lexical(generation, queries, depth, mask)
+        terms = dict.fromkeys(_clean(query.text) for query in queries if query.lexical > 0)
+        lexical = {text: generation.lexical.search(text, depth, mask) for text in terms}
     with call("dense"):
-        dense = dict(zip(vectors, _dense(generation, list(vectors.values()), depth, mask), strict=True))
+        dense = dict(zip(vectors, generation.dense(list(vectors.values()), depth, mask), strict=True))
     rankings: list[tuple[str, float, list[int]]] = []
     spoken: list[tuple[str, float, list[int]]] = []
     strength = 0.0
     for query in queries:
         text = _clean(query.text)
-        if query.documents > 0:
-            strength = max(strength, query.documents)
+        if query.document_prior_weight > 0:
+            strength = max(strength, query.document_prior_weight)
         factor = 1.0
-        if query.clarity > 0 and text in dense:
-            factor = clarity(dense[text].scores[:CLARITY_RANK], query.clarity)
-        rankings_used = spoken if query.documents > 0 else rankings
+        if query.confidence > 0 and text in dense:
+            factor = query_confidence(dense[text].scores[:CONFIDENCE_RANK], query.confidence)
+        rankings_used = spoken if query.document_prior_weight > 0 else rankings
         if query.lexical > 0:
             rankings_used.append((f"{query.name}/bm25", factor * query.lexical, lexical[text]))
         if query.dense > 0:
@@ -355,29 +434,18 @@ def _search(
         ranked = _documents(generation, spoken, strength * sum(weight for _, weight, _ in rankings), rrf_k)
         best = fuse(rankings, rrf_k, k, ranked)
         this.label(**{name: round(weight, 4) for name, weight, _ in rankings})
-    passages = generation.passages([fused.id for fused in best])
+    passages = generation.records.passages([fused.id for fused in best])
     return [Hit(passage, fused.score, fused.ranks) for passage, fused in zip(passages, best, strict=True)]
 
 
 def _documents(
-    generation: Generation, spoken: Sequence[tuple[str, float, list[int]]], weight: float, rrf_k: int
+    generation: _Generation, spoken: Sequence[tuple[str, float, list[int]]], weight: float, rrf_k: int
 ) -> tuple[str, float, Callable[[int], int | None]] | None:
     """The ranking of a passage by its document, where queries say which documents are spoken of."""
     if not spoken:
         return None
-    about = subject(spoken, generation.document_of, rrf_k)
-    return "document", weight * about.certainty, lambda row: about.ranks.get(generation.document_of(row))
-
-
-def _lexical(generation: Generation, queries: Sequence[Query], depth: int, mask: Mask | None) -> dict[str, list[int]]:
-    texts = dict.fromkeys(_clean(query.text) for query in queries if query.lexical > 0)
-    return {text: generation.lexical(text, depth, mask) for text in texts}
-
-
-def _dense(generation: Generation, vectors: list[Vectors], depth: int, mask: Mask | None) -> list[Neighbours]:
-    import numpy as np
-
-    return generation.dense(np.stack(vectors), depth, mask) if vectors else []
+    prior = document_prior(spoken, generation.documents.__getitem__, rrf_k)
+    return "document", weight * prior.certainty, lambda row: prior.ranks.get(generation.documents[row])
 
 
 def _clean(text: str) -> str:

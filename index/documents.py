@@ -71,10 +71,11 @@ def section_values(section: Section) -> tuple[object, ...]:
 
 
 def section_of(values: Sequence[Any]) -> Section:
-    """The section that was written so; earlier programs wrote no places."""
-    heading, start, end, page, passage_id, metadata, *placed = values
-    places = tuple(PlacedText(*place) for place in (placed[0] if placed else ()))
-    return Section(tuple(heading), start, end, page, passage_id, metadata, places)
+    """The section that was written so."""
+    heading, start, end, page, passage_id, metadata, placed = values
+    return Section(
+        tuple(heading), start, end, page, passage_id, metadata, tuple(PlacedText(*place) for place in placed)
+    )
 
 
 _SECTION = attrgetter(*(field.name for field in fields(Section)))

@@ -1,18 +1,4 @@
-"""Errors of the index.
-
-IndexingError
-├── LoadError              a file could not be turned into a Document
-├── CollectionNotFound     no collection of that name
-├── CollectionLocked       another process is writing to the collection
-├── CollectionCorrupt      what lies on disk is not a collection this version can read
-├── CollectionMismatch     the collection was built with another embedding model or vector store
-├── DocumentNotFound       no document of that id in the collection
-├── InvalidName            a collection cannot be called that
-├── IndexingCancelled      indexing was stopped on request; running it again resumes
-├── StorageError           the disk is full, or a write failed; the last good version still serves
-├── StoreUnavailable       there is no vector store of that name, or what it needs is not installed
-└── ModelUnavailable       an encoder's or reranker's files are not there or cannot be loaded
-"""
+"""Errors of the index, each a subclass of IndexingError."""
 
 
 class IndexingError(Exception):
@@ -21,6 +7,21 @@ class IndexingError(Exception):
 
 class LoadError(IndexingError):
     """A file could not be turned into a Document."""
+
+
+class ParserKilled(LoadError):
+    """A file was given up because it took more than it may.
+
+    `died` tells that the parser ended by itself, as it does where memory is not enough.
+    """
+
+    def __init__(self, message: str, *, died: bool = False) -> None:
+        super().__init__(message)
+        self.died = died
+
+
+class PageMissing(LoadError):
+    """A document has no such page."""
 
 
 class CollectionNotFound(IndexingError):

@@ -3,14 +3,14 @@
 Cormack, Clarke and Büttcher (2009), with a weight for each ranking: an item's score is the sum over
 rankings of `weight / (k + rank)`, ranks counted from 1. It sees ids only, neither texts nor scores.
 
-How *clearly* a query points at something is told from its nearest passages. "And by fax?" is about equally near to a
+The *confidence* of a query follows from its nearest passages. "And by fax?" is about equally near to a
 great many; a question that stands alone is much nearer to a few. That drop of similarity, from the nearest passage to
 the tenth, predicts how well a query retrieves without looking at any relevance judgement.
 
-The *subject*, which documents a conversation is about, is told from where its words lead. People mostly go on asking
-about the page they are reading. If the passages near the top are of one document, all of that document's passages
-deserve a better place: in a ranking of documents, every passage has its document's rank. Its weight falls with the
-square of how scattered the found passages are, so that a conversation that wanders is left alone.
+The *document prior*, which documents a conversation is about, follows from where its words lead. People mostly go on
+asking about the page they are reading. If the passages near the top are of one document, all of its passages deserve a
+better place: in a ranking of documents, every passage has its document's rank. Its weight falls with the square of how
+scattered the found passages are, so that a conversation that wanders is left alone.
 
 Both cost nothing compared with the search; measurements are in `docs/lab/retrieval.md`.
 """
@@ -74,33 +74,33 @@ def fuse(
     ]
 
 
-CLARITY_RANK = 10
+CONFIDENCE_RANK = 10
 TYPICAL_DROP = 0.10
 """The drop at which a weight stays as it is: about the mean over follow-ups and first questions alike."""
 
 _LARGEST = 2.0
 
 
-def clarity(similarities: Sequence[float], strength: float) -> float:
+def query_confidence(similarities: Sequence[float], strength: float) -> float:
     """Return the factor for a query's weights, between e^-2 and e^2.
 
     `similarities` are cosines to the nearest passages, best first; with fewer than ten nothing is
     known, and the factor is 1. `strength` is the exponent per unit of similarity, 0 for none.
     """
-    if strength <= 0 or len(similarities) < CLARITY_RANK:
+    if strength <= 0 or len(similarities) < CONFIDENCE_RANK:
         return 1.0
-    drop = similarities[0] - similarities[CLARITY_RANK - 1]
+    drop = similarities[0] - similarities[CONFIDENCE_RANK - 1]
     return math.exp(max(-_LARGEST, min(_LARGEST, strength * (drop - TYPICAL_DROP))))
 
 
-SUBJECT_TOP = 10
+PRIOR_TOP = 10
 """Passages from which it is told how scattered a conversation is."""
 
 D = TypeVar("D", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
-class Subject(Generic[D]):
+class DocumentPrior(Generic[D]):
     """Documents and their ranks from 1, and the share of the best passages that the first one has."""
 
     ranks: dict[D, int]
@@ -112,16 +112,16 @@ class Subject(Generic[D]):
         return self.share**2
 
 
-def subject(
+def document_prior(
     rankings: Sequence[tuple[str, float, Sequence[T]]], document_of: Callable[[T], D], k: int = DEFAULT_K
-) -> Subject[D]:
+) -> DocumentPrior[D]:
     """The documents that fused `(label, weight, passages best first)` lead to, each by its best passage."""
     ranks: dict[D, int] = {}
     best: list[D] = []
     for fused in fuse(rankings, k):
         document = document_of(fused.id)
         ranks.setdefault(document, len(ranks) + 1)
-        if len(best) < SUBJECT_TOP:
+        if len(best) < PRIOR_TOP:
             best.append(document)
-    share = best.count(best[0]) / SUBJECT_TOP if best else 0.0
-    return Subject(ranks, share)
+    share = best.count(best[0]) / PRIOR_TOP if best else 0.0
+    return DocumentPrior(ranks, share)

@@ -23,8 +23,7 @@ from index.passages import split
 from index.records import FileRecord
 from index.stores import EXACT, StoreSpec
 from index.version import TEXTS, CollectionFolder
-from index.workers import Workers
-from index.writer import Cancelled, IndexProgress, Report, VersionWriter, remove_versions
+from index.writer import Cancelled, IndexProgress, Report, VersionWriter, Workers, remove_versions
 
 __all__ = [
     "FileStatus",

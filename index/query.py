@@ -61,21 +61,21 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One leg of a search: a text and how much its BM25 and its dense ranking weigh in the fusion.
+    """One query variant of a search: a text and how much its BM25 and its dense ranking weigh in the fusion.
 
-    A weight of 0 skips that ranking altogether. `name` labels the leg in `Hit.ranks`. With a
-    `clarity` above 0 both weights follow how clearly the text points at something in the collection
-    (`index.fusion.clarity`): up when a few passages stand out, down when none does. With `documents` above 0
-    the query finds no passages: its rankings say which documents are spoken of (`index.fusion.subject`), which
-    weighs at most `documents` times as much as all that finds passages.
+    A weight of 0 skips that ranking altogether. `name` labels the variant in `Hit.ranks`. With a `confidence` above 0
+    both weights follow how clearly the text points at something in the collection (`index.fusion.query_confidence`):
+    up when a few passages stand out, down when none does. With a `document_prior_weight` above 0 the query finds no
+    passages: its rankings say which documents are spoken of (`index.fusion.document_prior`), which weighs at most so
+    many times as much as all that finds passages.
     """
 
     text: str
     name: str = "query"
     lexical: float = 1.0
     dense: float = 1.0
-    clarity: float = 0.0
-    documents: float = 0.0
+    confidence: float = 0.0
+    document_prior_weight: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

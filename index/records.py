@@ -17,9 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from index.documents import LABELS, Document, Metadata, section_of, section_values
 from index.errors import CollectionCorrupt, DocumentNotFound
-from index.query import Box, Passage
+from index.query import Box, Passage, Where
 from text.languages import ENGLISH, analysis
 from text.words import tokenize
 
@@ -65,6 +68,8 @@ class Records:
             raise FileNotFoundError(f"{path} is missing")
         self._path = path
         self._lock = threading.Lock()
+        self._rows = 0
+        self._values: dict[str, dict[Any, list[int]]] = {}
         # A finished version never changes, which spares SQLite its locks and lets any process read.
         self._db = sqlite3.connect(f"{path.absolute().as_uri()}?immutable=1", uri=True, check_same_thread=False)
 
@@ -154,21 +159,34 @@ class Records:
         for (terms,) in self._all('SELECT terms FROM passages ORDER BY "row"'):
             yield terms.split()
 
-    def rows_by_value(self, key: str) -> dict[str, list[int]]:
-        """Rows of the passages that have a metadata key, grouped by its value as JSON text."""
-        path = '$."' + key.replace("\\", "\\\\").replace('"', '\\"') + '"'
-        groups: dict[str, list[int]] = {}
-        for value, row in self._all('SELECT metadata -> ?, "row" FROM passages ORDER BY "row"', (path,)):
-            if value is not None:
-                groups.setdefault(value, []).append(row)
-        return groups
+    def mask(self, where: Where) -> npt.NDArray[np.bool_]:
+        """`(rows,)`: True where every key of the metadata has the value, or one of the values, asked for.
 
-    def rows_by_document(self) -> dict[str, list[int]]:
-        """Rows of the passages of each document."""
-        groups: dict[str, list[int]] = {}
-        for document_id, row in self._all('SELECT document_id, "row" FROM passages ORDER BY "row"'):
-            groups.setdefault(document_id, []).append(row)
-        return groups
+        `document_id` matches the document. BM25 and dense search obey the same mask, so that they cannot disagree.
+        """
+        with self._lock:
+            rows = self._rows = self._rows or self._db.execute("SELECT count(*) FROM passages").fetchone()[0]
+        mask = np.ones(rows, dtype=np.bool_)
+        for key, wanted in where.items():
+            if key not in self._values:
+                groups: dict[Any, list[int]] = {}
+                for value, row in self._rows_by_value(key):
+                    groups.setdefault(_typed(value), []).append(row)
+                self._values[key] = groups
+            matching = np.zeros(rows, dtype=np.bool_)
+            for value in wanted if isinstance(wanted, list | tuple | set) else [wanted]:
+                matching[self._values[key].get(_typed(value), [])] = True
+            mask &= matching
+        return mask
+
+    def _rows_by_value(self, key: str) -> list[tuple[Any, int]]:
+        """Each passage that has a metadata key, with its value."""
+        path = '$."' + key.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        values = self._all('SELECT metadata -> ?, "row" FROM passages ORDER BY "row"', (path,))
+        found = [(json.loads(value), row) for value, row in values if value is not None]
+        if found or key != "document_id":
+            return found
+        return [(row[0], row[1]) for row in self._all('SELECT document_id, "row" FROM passages')]
 
 
 def _named(metadata: str) -> tuple[str, str, str]:
@@ -353,6 +371,11 @@ class RecordsWriter:
         )
         self._db.execute("COMMIT")
         self._db.execute("DETACH finished")
+
+
+def _typed(value: Any) -> tuple[bool, Any]:
+    """Keeps True apart from 1, which Python takes for equal."""
+    return isinstance(value, bool), value
 
 
 def _json(value: Any) -> str:

@@ -14,40 +14,26 @@ import re
 import secrets
 import shutil
 import sqlite3
-import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import numpy as np
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict
 
-from index.encoders import Vectors
 from index.errors import (
     CollectionCorrupt,
     CollectionLocked,
-    CollectionMismatch,
     CollectionNotFound,
     InvalidName,
     StorageError,
 )
-from index.filters import Filters
-from index.lexical import Bm25s, LexicalIndex, NoTerms
-from index.query import Passage, Where
-from index.records import Records
-from index.stores import Mask, Neighbours, OpenTerms, StoreSpec, load_store
+from index.stores import StoreSpec
 from text.files import sync, write_text
-from text.languages import ENGLISH
 from text.names import NAME_RULE, is_name
-
-if TYPE_CHECKING:
-    from index.encoders import Encoder
-
 
 FORMAT = 3
 """Of the files of a version: raise it when old versions cannot be reused."""
@@ -73,12 +59,12 @@ class Manifest(BaseModel):
     documents: int
     passages: int
     terms: bool
-    language: str = ENGLISH
+    language: str
     """The setting by which the words were stemmed."""
-    languages: tuple[str, ...] = (ENGLISH,)
+    languages: tuple[str, ...]
     """Languages whose stems it holds."""
     files: dict[str, str] = {}
-    """SHA-256 of the version's files by relative path (`index.version`); empty in versions written without."""
+    """SHA-256 of the version's files by relative path."""
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
@@ -87,7 +73,8 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
         for name in names:
             sync(Path(parent) / name)
         sync(Path(parent))
-    sealed = manifest.model_copy(update={"files": checksums(folder)})
+    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    sealed = manifest.model_copy(update={"files": {name: _digest(folder / name) for name in names}})
     write_text(folder / _MANIFEST, sealed.model_dump_json(indent=2))
 
 
@@ -144,23 +131,6 @@ class Watch:
         return any((now := _stamp(path)) != seen and (now or missing) for path, seen in self._seen.items())
 
 
-def checksums(folder: Path) -> dict[str, str]:
-    """SHA-256 (hex) of every file below `folder`, by relative path with forward slashes; sorted. Raises OSError."""
-    return {name: _digest(folder / name, None) for name in sorted(_files(folder))}
-
-
-def damaged(
-    folder: Path, checksums: Mapping[str, str], only: tuple[str, ...] = (), pace: Pace | None = None
-) -> list[str]:
-    """Names in `known` whose files are missing or not as they were; with `only`, of those that begin with one of it."""
-    names = [name for name in checksums if name.startswith(only or ("",))]
-    return [name for name in names if _now(folder / name, pace) != checksums[name]]
-
-
-def _files(folder: Path) -> Iterator[str]:
-    return (path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-
-
 def _stamp(path: str) -> tuple[int, int] | None:
     try:
         status = os.stat(path)
@@ -169,120 +139,18 @@ def _stamp(path: str) -> tuple[int, int] | None:
     return status.st_size, status.st_mtime_ns
 
 
-def _now(path: Path, pace: Pace | None) -> str:
+def _digest(path: Path, pace: Pace | None = None) -> str:
+    """SHA-256 (hex) of a file; empty where it cannot be read."""
+    digest = hashlib.sha256()
     try:
-        return _digest(path, pace)
+        with path.open("rb", buffering=0) as file:
+            while piece := file.read(PIECE):
+                digest.update(piece)
+                if pace:
+                    pace.read(file.fileno(), file.tell() - len(piece), len(piece))
     except OSError:
         return ""
-
-
-def _digest(path: Path, pace: Pace | None) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb", buffering=0) as file:
-        while piece := file.read(PIECE):
-            digest.update(piece)
-            if pace:
-                pace.read(file.fileno(), file.tell() - len(piece), len(piece))
     return digest.hexdigest()
-
-
-class Generation:
-    """An open version; stays usable until everyone who uses it has let go and it is retired."""
-
-    def __init__(self, version: Version, encoder: Encoder, store: StoreSpec, watch: Watch) -> None:
-        self.watch = watch
-        manifest = version.manifest
-        if (manifest.encoder, manifest.dimension) != (encoder.name, encoder.dimension):
-            raise CollectionMismatch(
-                f"{version.folder} was indexed with the embedding model {manifest.encoder!r}, and {encoder.name!r} "
-                "was asked for: index again with this model (the workbench has a button), or name that one as "
-                "`index.encoder`"
-            )
-        if manifest.store != store:
-            raise CollectionMismatch(
-                f"the vectors of {version.folder} are in the store {manifest.store}, and {store} was asked for: "
-                "index again, or correct `index.store` and `index.store_url`"
-            )
-        if not version.records.is_file():
-            raise CollectionCorrupt(f"{version.records} is missing: index again")
-        self.manifest = manifest
-        self.records = Records(version.records)
-        try:
-            ids = self.records.passage_ids()
-            self._row = {name: row for row, name in enumerate(ids)}
-            self._documents = self.records.documents_by_row()
-            self._vectors = load_store(store).open(version.folder, ids, manifest.dimension) if ids else None
-            self._lexical = self._open_lexical(version)
-        except BaseException:
-            self.records.close()
-            raise
-        self._filters = Filters(self.records, len(ids))
-        self._users = 0
-        self._retired = False
-        self._lock = threading.Lock()
-
-    def _open_lexical(self, version: Version) -> LexicalIndex:
-        if not version.manifest.terms:
-            return NoTerms()
-        languages = version.manifest.languages
-        if isinstance(self._vectors, OpenTerms):
-            return self._vectors.terms(languages)
-        return Bm25s.load(version.lexical, languages)
-
-    def mask(self, where: Where | None) -> Mask | None:
-        """Which rows a filter allows; None where there is no filter."""
-        return self._filters.mask(where) if where else None
-
-    def lexical(self, text: str, k: int, mask: Mask | None) -> list[int]:
-        """Rows by BM25, best first."""
-        return self._lexical.search(text, k, mask)
-
-    def dense(self, vectors: Vectors, k: int, mask: Mask | None) -> list[Neighbours]:
-        """Rows by similarity to each vector, best first, with their cosines."""
-        if self._vectors is None:
-            return [Neighbours([], []) for _ in vectors]
-        return self._vectors.search(vectors, k, mask)
-
-    def vectors(self, ids: Sequence[str]) -> Vectors:
-        """Vectors of these passages, in their order; raises KeyError."""
-        rows = [self._row[name] for name in ids]
-        if self._vectors is None or not rows:
-            return np.zeros((0, self.manifest.dimension), dtype=np.float32)
-        return self._vectors.take(rows)
-
-    def document_of(self, row: int) -> int:
-        """A number for the document of a row."""
-        return int(self._documents[row])
-
-    def passages(self, rows: Sequence[int]) -> list[Passage]:
-        return self.records.passages(rows)
-
-    def acquire(self) -> None:
-        """One more uses this version; `release` must follow."""
-        with self._lock:
-            self._users += 1
-
-    def release(self) -> None:
-        with self._lock:
-            self._users -= 1
-            done = self._retired and not self._users
-        if done:
-            self._close()
-
-    def retire(self) -> None:
-        """Close as soon as the last user has let go."""
-        with self._lock:
-            if self._retired:
-                return
-            self._retired = True
-            done = not self._users
-        if done:
-            self._close()
-
-    def _close(self) -> None:
-        self.records.close()
-        if self._vectors is not None:
-            self._vectors.close()
 
 
 _VERSION = re.compile(r"[0-9]{6,}-[0-9a-f]{8}")
@@ -303,9 +171,14 @@ class Version:
     def lexical(self) -> Path:
         return self.folder / "lexical"
 
+    def damaged(self, *only: str, pace: Pace | None = None) -> list[str]:
+        """Files that are missing or not as they were written; with `only`, of those whose names begin so."""
+        expected = {name: digest for name, digest in self.manifest.files.items() if name.startswith(only or ("",))}
+        return [name for name, digest in expected.items() if _digest(self.folder / name, pace) != digest]
+
     def check(self, *only: str, pace: Pace | None = None) -> None:
         """Raise CollectionCorrupt where files are not as they were written; with `only`, those that begin so."""
-        if names := damaged(self.folder, self.manifest.files, only, pace):
+        if names := self.damaged(*only, pace=pace):
             raise CollectionCorrupt(f"{', '.join(names[:3])} in {self.folder} changed since written, or is missing")
 
 
@@ -378,18 +251,12 @@ class CollectionFolder:
         if not self.versions.is_dir():
             return []
         named = self.named()
-        try:
-            in_use = {named, self.version(named or "none").manifest.previous}
-        except (FileNotFoundError, CollectionCorrupt):
-            in_use = {named, *(name for name in self.candidates() if self._complete(name))}
+        complete = dict[str, Manifest]()
+        for name in self.candidates():
+            with suppress(FileNotFoundError, CollectionCorrupt):
+                complete[name] = self.version(name).manifest
+        in_use = {named, complete[named].previous} if named in complete else {named, *complete}
         return sorted(folder for folder in self.versions.iterdir() if folder.name not in in_use)
-
-    def _complete(self, name: str) -> bool:
-        try:
-            self.version(name)
-        except (FileNotFoundError, CollectionCorrupt):
-            return False
-        return True
 
     @contextmanager
     def writing(self) -> Iterator[None]:

@@ -10,11 +10,11 @@ import logging
 import shutil
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -24,7 +24,6 @@ from index.lexical import Bm25s
 from index.records import Records, RecordsWriter
 from index.stores import OpenVectors, StoreSpec, TermStore, delete_vectors, load_store
 from index.version import FORMAT, CollectionFolder, Manifest, Version, failed_write, storage_errors, write_manifest
-from index.workers import Workers
 from text.languages import ENGLISH
 
 
@@ -88,9 +87,7 @@ class VectorJournal:
         """The vector in what is kept for a key; empty where it is not as it was written."""
         size = self._dimension * np.dtype(np.float32).itemsize
         vector, digest = blob[:size], blob[size:]
-        # Earlier programs wrote no digest.
-        sound = len(vector) == size and (not digest or digest == _digest(key, vector))
-        return vector if sound else b""
+        return vector if len(vector) == size and digest == _digest(key, vector) else b""
 
     def get(self, key: bytes) -> Vectors:
         """One vector, `(dimension,)`; raises KeyError."""
@@ -139,6 +136,24 @@ class VectorSource:
 EMBED_BATCH = 32
 
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Workers(Protocol):
+    """Processes that share the work of a run: reading files and embedding passages. All of it is pickled.
+
+    Without any, the run's own process does it. A plugin's workers (entry points `anaphora.workers`) get the functions
+    that one process has and the same batches, so that passages, vectors and errors are the same.
+    """
+
+    def map(self, work: Callable[[T], R], items: Sequence[T], *, gpu: bool = False) -> Iterator[R]:
+        """Apply `work` to each item and yield the results in order, some computed ahead; `gpu` where one is of use.
+
+        Raises IndexingError, or what `work` raises.
+        """
+
 
 Stage: TypeAlias = Literal["reading", "embedding", "saving"]
 
@@ -205,7 +220,7 @@ class VersionWriter:
         self.staged.close()
         if self._previous:
             self._previous[1].close()
-        if not self._serves():
+        if self._folder.named() != self._path.name:
             self._store.delete(self._path)
             shutil.rmtree(self._path, ignore_errors=True)
         if isinstance(error, sqlite3.Error):
@@ -217,7 +232,7 @@ class VersionWriter:
         """Whether the version that serves must be written again though no document changed."""
         if self.before is None:
             return False
-        if self.before.manifest.version != self._folder.named() or not self._sound(self.before):
+        if self.before.manifest.version != self._folder.named() or self.before.damaged():
             return True
         manifest = self.before.manifest
         unreadable = manifest.passages > 0 and self._previous is None
@@ -226,17 +241,6 @@ class VersionWriter:
             self._spec,
             self._language,
         )
-
-    @staticmethod
-    def _sound(version: Version) -> bool:
-        try:
-            version.check()
-        except CollectionCorrupt:
-            return False
-        return True
-
-    def _serves(self) -> bool:
-        return self._folder.named() == self._path.name
 
     def _sweep(self) -> None:
         """Remove what killed writers left, and versions that no reader can still need."""

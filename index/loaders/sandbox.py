@@ -4,16 +4,11 @@ Documents are hostile: some of them make a parser take minutes, or all of the me
 program) reads one file at a time under limits of time and memory, without network and without writing, and answers in
 JSON, of which nothing is executed. The loaders interpret a file; `index.indexer` handles a killed parser.
 
-    parent                                   worker
-                                           ← {}  (ready)
-      {"files": [[path, document_id], …],
-       "max_file_mb", "draw": null}        →
-                                           ← for each file {"documents", "warnings"} or {"error"}
-       "draw": [page, pixels]}             → (a page of one file as a picture)
-                                           ← {"png", "width", "height"}, {"missing"} or {"error"}
-                                           ← an empty line before each page of a PDF that is recognised (OCR)
-
-A worker that was killed was at the first file that has no answer.
+    parent                                                   worker
+                                                           ← {}  (ready)
+      {"path", "document_id", "max_file_mb", "draw": null} → {"documents", "warnings"} or {"error"}
+                          "draw": [page, pixels]}          → {"png", "width", "height"}, {"missing"} or {"error"}
+                                                           ← an empty line before each page that is recognised (OCR)
 """
 
 from __future__ import annotations
@@ -37,15 +32,13 @@ from shutil import which
 from typing import Any, NamedTuple
 
 from index.documents import Document, Section, section_of, section_values
-from index.errors import IndexingCancelled, LoadError
+from index.errors import IndexingCancelled, LoadError, PageMissing, ParserKilled
 from index.loaders.files import MAX_FILE_MB, SourceFile, load, walk
 from index.loaders.reading import MEBIBYTE, clean
 
 _PROGRAM = "from index.loaders.sandbox import serve; serve()"
 _POLL_SECONDS = 0.05
 _START_SECONDS = 60.0
-# Being woken for each of many small answers costs more than reading them.
-_GATHER_SECONDS = 0.004
 _NEEDED = frozenset(
     {"PATH", "LANG", "LANGUAGE", "TESSDATA_PREFIX", "TZ", "TMPDIR", "TEMP", "TMP", "LD_LIBRARY_PATH", "SYSTEMROOT"}
 )
@@ -74,21 +67,6 @@ class PagePicture(NamedTuple):
     png: bytes
     width: float
     height: float
-
-
-class PageMissing(LoadError):
-    """A document has no such page."""
-
-
-class ParserKilled(LoadError):
-    """A file was given up because it took more than it may.
-
-    `died` tells that the parser ended by itself, as it does where memory is not enough.
-    """
-
-    def __init__(self, message: str, *, died: bool = False) -> None:
-        super().__init__(message)
-        self.died = died
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,38 +110,25 @@ class ParserPool:
         Raises LoadError; ParserKilled where a limit was reached or the parser died; IndexingCancelled within a tenth
         of a second once `cancelled` says so.
         """
-        (outcome,) = self.parse_all([(path, document_id)], max_file_mb, cancelled)
-        if isinstance(outcome, LoadError):
-            raise outcome
-        return outcome
-
-    def parse_all(
-        self, files: Sequence[tuple[Path, str]], max_file_mb: float, cancelled: Callable[[], bool]
-    ) -> list[Parsed | LoadError]:
-        """Parse several files one after the other in one worker; yield each result or error.
-
-        The limits hold for each file; whichever the worker is killed over, another goes on after it. Raises
-        IndexingCancelled.
-        """
-        outcomes: list[Parsed | LoadError] = []
-        fresh = False
-        while len(outcomes) < len(files):
-            try:
-                with self._worker(fresh=fresh) as worker:
-                    for reply in worker.ask(files[len(outcomes) :], max_file_mb, cancelled):
-                        outcomes.append(_parsed(reply))
-            except ParserKilled as error:
-                # Its memory may have been full of earlier files: a fresh one tells whether this file is to blame.
-                fresh = worker.used and error.died
-                if not fresh:
-                    outcomes.append(error)
-        return outcomes
+        request = {"path": str(path), "document_id": document_id, "max_file_mb": max_file_mb, "draw": None}
+        used = False
+        try:
+            with self._worker() as worker:
+                used = worker.used
+                reply = worker.ask(path.name, request, cancelled)
+        except ParserKilled as error:
+            if not used or not error.died:
+                raise
+            # Its memory may have been full of earlier files: a fresh one tells whether this file is to blame.
+            with self._worker(fresh=True) as worker:
+                reply = worker.ask(path.name, request, cancelled)
+        return _parsed(reply)
 
     def draw(self, path: Path, page: int, pixels: int, max_file_mb: float) -> PagePicture:
         """A page of a PDF, counted from 1, so many pixels wide. Raises PageMissing, LoadError or ParserKilled."""
+        request = {"path": str(path), "document_id": "", "max_file_mb": max_file_mb, "draw": (page, pixels)}
         with self._worker() as worker:
-            (line,) = worker.ask([(path, "")], max_file_mb, lambda: False, draw=(page, pixels))
-        reply: dict[str, Any] = json.loads(line)
+            reply = worker.ask(path.name, request, lambda: False)
         if "missing" in reply:
             raise PageMissing(str(reply["missing"]))
         if "error" in reply:
@@ -235,68 +200,48 @@ class _Worker:
             with suppress(OSError):
                 pipe.close()
 
-    def ask(
-        self,
-        files: Sequence[tuple[Path, str]],
-        max_file_mb: float,
-        cancelled: Callable[[], bool],
-        *,
-        draw: tuple[int, int] | None = None,
-    ) -> Iterator[bytearray]:
-        """The answer to each file. Raises ParserKilled or IndexingCancelled; the caller kills the worker then."""
-        names = [path.name for path, _ in files]
+    def ask(self, name: str, request: dict[str, Any], cancelled: Callable[[], bool]) -> dict[str, Any]:
+        """The answer about a file. Raises ParserKilled or IndexingCancelled; the caller kills the worker then."""
         if not self._ready:
-            list(self._lines(names[:1], cancelled, _START_SECONDS))
+            self._answer(name, cancelled, _START_SECONDS)
             self._ready = True
-        request = {
-            "files": [(str(path), document_id) for path, document_id in files],
-            "max_file_mb": max_file_mb,
-            "draw": draw,
-        }
         try:
             self._input.write(json.dumps(request).encode() + b"\n")
             self._input.flush()
         except OSError as error:
             raise ParserKilled(
-                f"{names[0]} could not be parsed: the parser's process ended ({error})", died=True
+                f"{name} could not be parsed: the parser's process ended ({error})", died=True
             ) from error
-        for line in self._lines(names, cancelled, self._limits.seconds):
-            self.used = True
-            yield line
+        self.used = True
+        return self._answer(name, cancelled, self._limits.seconds)
 
-    def _lines(self, names: Sequence[str], cancelled: Callable[[], bool], seconds: float) -> Iterator[bytearray]:
-        """The worker's next lines, one for each name, each within so many seconds after the one before."""
+    def _answer(self, name: str, cancelled: Callable[[], bool], seconds: float) -> dict[str, Any]:
+        """The worker's next line, which may take so many seconds, and beside them what recognising pages may."""
         most = self._limits.memory_mb * MEBIBYTE
-        now = time.monotonic()
-        deadline, latest = now + seconds, now + seconds + self._limits.ocr_seconds
-        line, came = bytearray(), 0
-        while came < len(names):
+        deadline = time.monotonic() + seconds
+        latest = deadline + self._limits.ocr_seconds
+        line = bytearray()
+        while True:
             answered = self._selector.select(_POLL_SECONDS)
             if cancelled():
-                raise IndexingCancelled(f"stopped while {names[came]} was read")
+                raise IndexingCancelled(f"stopped while {name} was read")
             if time.monotonic() > (latest if answered else deadline):
-                raise ParserKilled(f"{names[came]} was given up: reading it takes more than {seconds:g} seconds")
+                raise ParserKilled(f"{name} was given up: reading it takes more than {seconds:g} seconds")
             if not answered:
                 continue
-            if came + 1 < len(names):
-                time.sleep(_GATHER_SECONDS)
             piece = os.read(self._output.fileno(), MEBIBYTE)
             if not piece or len(line) + len(piece) > most:
                 raise ParserKilled(
-                    f"{names[came]} was given up: reading it takes more than {self._limits.memory_mb} MiB of memory, "
+                    f"{name} was given up: reading it takes more than {self._limits.memory_mb} MiB of memory, "
                     "or ends the parser",
                     died=True,
                 )
-            line += piece
-            if b"\n" in piece:
-                *lines, line = line.split(b"\n")
-                answers = [line for line in lines if line]
-                came += len(answers)
-                yield from answers
-                now = time.monotonic()
-                if answers:
-                    latest = now + seconds + self._limits.ocr_seconds
-                deadline = min(now + seconds, latest)
+            # Empty lines say that the worker is about to recognise a page.
+            line += piece.lstrip(b"\n") if not line else piece
+            if line.endswith(b"\n"):
+                reply: dict[str, Any] = json.loads(line)
+                return reply
+            deadline = min(time.monotonic() + seconds, latest)
 
 
 def _environment() -> dict[str, str]:
@@ -308,10 +253,9 @@ def _path() -> str:
     return os.pathsep.join(filter(None, sys.path))
 
 
-def _parsed(line: bytearray) -> Parsed | LoadError:
-    reply: dict[str, Any] = json.loads(line)
+def _parsed(reply: dict[str, Any]) -> Parsed:
     if "error" in reply:
-        return LoadError(str(reply["error"]))
+        raise LoadError(str(reply["error"]))
     documents = [
         Document(name, title, text, tuple(map(section_of, sections)), *more)
         for name, title, text, sections, *more in reply["documents"]
@@ -410,19 +354,18 @@ def serve() -> None:
     replies.flush()
     for line in sys.stdin.buffer:
         request = json.loads(line)
-        for path, document_id in request["files"]:
-            _allow_seconds(limits.seconds)
-            # A MemoryError is not caught: this process is of no use after it.
-            try:
-                if request["draw"]:
-                    page, pixels = request["draw"]
-                    reply: dict[str, Any] = _picture(Path(path), page, pixels, request["max_file_mb"])
-                else:
-                    reply = _reply(Path(path), document_id, request["max_file_mb"], limits, tesseract, working)
-            except LoadError as error:
-                reply = {"error": str(error)}
-            replies.write(json.dumps(reply, default=_values).encode() + b"\n")
-            replies.flush()
+        path, max_file_mb = Path(request["path"]), float(request["max_file_mb"])
+        _allow_seconds(limits.seconds)
+        # A MemoryError is not caught: this process is of no use after it.
+        try:
+            if request["draw"]:
+                reply = _picture(path, *request["draw"], max_file_mb=max_file_mb)
+            else:
+                reply = _reply(path, request["document_id"], max_file_mb, limits, tesseract, working)
+        except LoadError as error:
+            reply = {"error": str(error)}
+        replies.write(json.dumps(reply, default=_values).encode() + b"\n")
+        replies.flush()
 
 
 def _reply(
@@ -438,7 +381,7 @@ def _reply(
     return {"documents": load(path, document_id, max_file_mb, warnings.append, recogniser), "warnings": warnings}
 
 
-def _picture(path: Path, page: int, pixels: int, max_file_mb: float) -> dict[str, object]:
+def _picture(path: Path, page: int, pixels: int, *, max_file_mb: float) -> dict[str, Any]:
     from index.loaders.pdf.loading import drawn
 
     return drawn(path, page, pixels, int(max_file_mb * MEBIBYTE))

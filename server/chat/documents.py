@@ -16,9 +16,9 @@ import regex
 from pydantic import Field
 
 from index.documents import LABELLED, LINKS, REFERENCES, Document
-from index.errors import LoadError
+from index.errors import LoadError, PageMissing
 from index.loaders.reading import read_bytes
-from index.loaders.sandbox import Limits, PageMissing, PagePicture, shared_pool
+from index.loaders.sandbox import Limits, PagePicture, shared_pool
 from index.records import DocumentInfo
 from server.chat.error_mapping import Conflict, NotFound, Unavailable
 from server.settings import IndexSettings

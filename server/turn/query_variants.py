@@ -32,7 +32,7 @@ class QueryVariants:
     @property
     def shown(self) -> tuple[Query, ...]:
         """The queries that look for passages, and not only for the document that is spoken of."""
-        return tuple(query for query in self.queries if not query.documents)
+        return tuple(query for query in self.queries if not query.document_prior_weight)
 
 
 def build_variants(
@@ -87,8 +87,8 @@ def _history(
     if profile.document_prior > 0:
         odds = 0.0 if history_probability is None else history_probability - 0.5
         strength = profile.document_prior * math.exp(profile.document_prior_exponent * odds)
-        yield Query(_joined(last_question, answer), "said", documents=strength)
-        yield Query(everything, "spoken of", documents=strength)
+        yield Query(_joined(last_question, answer), "said", document_prior_weight=strength)
+        yield Query(everything, "spoken of", document_prior_weight=strength)
 
 
 def _joined(*parts: str) -> str:
@@ -96,4 +96,4 @@ def _joined(*parts: str) -> str:
 
 
 def _query(name: str, text: str, weights: VariantWeights, *, share: float = 1.0, clarity: float = 0.0) -> Query:
-    return Query(text, name, lexical=share * weights.lexical, dense=share * weights.dense, clarity=clarity)
+    return Query(text, name, lexical=share * weights.lexical, dense=share * weights.dense, confidence=clarity)

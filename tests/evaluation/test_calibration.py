@@ -30,7 +30,7 @@ class VariantCollection:
     def search(
         self, queries: Sequence[Query], k: int = 20, where: Where | None = None, depth: int = 100, rrf_k: int = 60
     ) -> list[Hit]:
-        order = sorted((query for query in queries if not query.documents), key=lambda query: -query.dense)
+        order = sorted((query for query in queries if not query.document_prior_weight), key=lambda query: -query.dense)
         names = dict.fromkeys([order[0].name, *(query.name for query in order)])
         return [Hit(Passage(name, name, "", name, 0, 1), 1.0) for name in names][:k]
 

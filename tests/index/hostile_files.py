@@ -19,7 +19,7 @@ from benchmarks.constructs.docx import HEAD, RELATIONS, TYPES, docx
 from benchmarks.constructs.pdf import pdf
 
 # The memory of the parser's process in the tests: more than any file here needs that is read.
-SMALL_MB = 300
+SMALL_MB = 400
 
 
 def merge_keys(levels: int = 25) -> bytes:

@@ -11,10 +11,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from index.errors import IndexingCancelled, LoadError
+from index.errors import IndexingCancelled, LoadError, ParserKilled
 from index.indexer import IndexReport, index_paths
 from index.loaders import load
-from index.loaders.sandbox import Limits, ParserKilled, ParserPool
+from index.loaders.sandbox import Limits, ParserPool
 from testing.encoder import WordEncoder
 from tests.index.hostile_files import HOSTILE, SMALL_MB, inline_markup, many_numbers
 

@@ -13,7 +13,7 @@ import pytest
 from index.errors import IndexingError
 from index.indexer import IndexReport, index_paths
 from index.records import Records
-from index.workers import Workers
+from index.writer import Workers
 from testing.encoder import WordEncoder
 
 T = TypeVar("T")
@@ -74,9 +74,8 @@ def test_workers_write_what_one_process_writes(tmp_path: Path, docs: Path) -> No
 
 def test_what_lost_workers_had_embedded_is_kept(tmp_path: Path, docs: Path) -> None:
     whole = run(tmp_path / "alone", docs).embedded
-    groups = -(-(FILES + 1) // 16) + 1
     with pytest.raises(IndexingError, match="lost"):
-        run(tmp_path / "shared", docs, PickledWorkers(last=groups + 2))
+        run(tmp_path / "shared", docs, PickledWorkers(last=FILES + 3))
     again = run(tmp_path / "shared", docs, PickledWorkers())
     assert 0 < again.embedded < whole
     assert written(tmp_path / "shared") == written(tmp_path / "alone")

@@ -74,7 +74,7 @@ def version(folder: Path, name: str, count: int = 3) -> None:
         (place / f"{n}.bin").write_text(name)
     made: dict[str, Any] = {"format": FORMAT, "version": name, "previous": "", "created": 0.0, "encoder": "words"}
     sizes = {"dimension": 4, "documents": 1, "passages": 1, "terms": False}
-    write_manifest(place, Manifest(**made, **sizes, store=EXACT))
+    write_manifest(place, Manifest(**made, **sizes, store=EXACT, language="en", languages=("en",)))
     (folder / "current.draft").write_text(name)
     (folder / "current.draft").replace(folder / "current")
 

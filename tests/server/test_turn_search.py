@@ -30,7 +30,7 @@ def test_first_question_is_searched_alone_and_may_be_reranked():
 
 
 def test_follow_up_is_searched_in_every_form_of_its_history():
-    texts = {query.name: query.text for query in variants_of().queries if not query.documents}
+    texts = {query.name: query.text for query in variants_of().queries if not query.document_prior_weight}
     assert texts == {
         "typed": "and by fax?",
         "users": "what does it cost and by fax?",
@@ -60,7 +60,7 @@ def test_question_kept_with_confidence_stands_alone():
 
 def test_refused_rewrite_leaves_the_typed_question_and_its_history():
     queries = variants_of(Rewrite("and by fax?", "refused", reason="it answers")).queries
-    names = [query.name for query in queries if not query.documents]
+    names = [query.name for query in queries if not query.document_prior_weight]
     assert names == ["typed", "users", "exchange", "opening", "conversation"]
 
 
@@ -89,18 +89,18 @@ def test_the_document_prior_follows_the_probability_that_history_is_needed():
     strengths = []
     for probability in (0.0, 0.5, 1.0):
         variants = variants_of(Rewrite("?", "keep", 0.5, history_probability=probability))
-        strengths.append(next(query.documents for query in variants.queries if query.name == "said"))
+        strengths.append(next(query.document_prior_weight for query in variants.queries if query.name == "said"))
     assert strengths[0] < strengths[1] == PROFILE.document_prior < strengths[2]
 
 
 def test_the_conversation_says_which_document_is_spoken_of():
-    voices = {query.name: query.text for query in variants_of().queries if query.documents}
+    voices = {query.name: query.text for query in variants_of().queries if query.document_prior_weight}
     assert voices["said"] == "what does it cost It costs 20 dollars."
     assert voices["spoken of"].startswith("and by fax? It costs 20 dollars.")
     assert not [
         query
         for query in variants_of(profile=PROFILE.model_copy(update={"document_prior": 0.0})).queries
-        if query.documents
+        if query.document_prior_weight
     ]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from index.collection import Collection
-from index.fusion import fuse, subject
+from index.fusion import document_prior, fuse
 from index.indexer import index_paths
 from index.query import Query
 from testing.encoder import WordEncoder
@@ -16,19 +16,19 @@ DOCUMENTS = {"a1": "a", "a2": "a", "a3": "a", "b1": "b", "c1": "c"}
 
 
 def test_documents_rank_by_their_best_passage() -> None:
-    about = subject([("x", 1.0, ["b1", "a2", "a1", "c1"])], DOCUMENTS.__getitem__)
+    about = document_prior([("x", 1.0, ["b1", "a2", "a1", "c1"])], DOCUMENTS.__getitem__)
     assert about.ranks == {"b": 1, "a": 2, "c": 3}
 
 
 def test_certainty_falls_as_the_found_passages_scatter() -> None:
-    one = subject([("x", 1.0, list(range(10)))], lambda row: 0)
-    half = subject([("x", 1.0, list(range(10)))], lambda row: row // 5)
-    each = subject([("x", 1.0, list(range(10)))], lambda row: row)
+    one = document_prior([("x", 1.0, list(range(10)))], lambda row: 0)
+    half = document_prior([("x", 1.0, list(range(10)))], lambda row: row // 5)
+    each = document_prior([("x", 1.0, list(range(10)))], lambda row: row)
     assert [one.certainty, half.certainty, each.certainty] == pytest.approx([1.0, 0.25, 0.01])
 
 
 def test_nothing_found_is_about_nothing() -> None:
-    about = subject([("x", 1.0, [])], DOCUMENTS.__getitem__)
+    about = document_prior([("x", 1.0, [])], DOCUMENTS.__getitem__)
     assert (about.ranks, about.certainty) == ({}, 0.0)
 
 
@@ -60,7 +60,7 @@ def test_passages_of_the_document_that_is_spoken_of_move_up(tmp_path: Path, word
     typed = Query("the fee by fax", "typed")
     alone = [hit.passage.document_id for hit in collection.search([typed], k=100)]
     for name in ("boat", "car"):
-        spoken = Query(f"the {name} licence", "said", documents=1.0)
+        spoken = Query(f"the {name} licence", "said", document_prior_weight=1.0)
         hits = collection.search([typed, spoken], k=100)
         assert hits[0].passage.document_id.startswith(name)
         assert hits[0].passage.heading[-1] == "Fees"

@@ -19,6 +19,7 @@ from evaluation.adaptation.candidates import candidates
 from evaluation.adaptation.held_out import HeldOutQuestion, ranking
 from evaluation.metrics import per_question
 from evaluation.questions import EvaluationError, Question
+from evaluation.run_folder import percentiles
 from evaluation.sets import EvalSet, JudgedLevel
 from evaluation.significance import randomisation
 from rewriter.protocol import Rewrite
@@ -111,12 +112,9 @@ def measure(
         "document": {question.id: dict.fromkeys(question.documents, 1) for question in questions if question.documents},
     }
     runs = {"passage": passages, "document": documents}
-    ordered = sorted(seconds) or [0.0]
-    return Measured(
-        {level: per_question(runs[level], qrels, MEASURES) for level, qrels in wanted.items()},
-        1e3 * ordered[len(ordered) // 2],
-        1e3 * ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))],
-    )
+    p50, p95 = percentiles(seconds)
+    values = {level: per_question(runs[level], qrels, MEASURES) for level, qrels in wanted.items()}
+    return Measured(values, 1e3 * p50, 1e3 * p95)
 
 
 def judge(questions: Sequence[HeldOutQuestion], before: Measured, after: Measured) -> AdaptationVerdict:

@@ -20,8 +20,6 @@ R = TypeVar("R")
 PACKAGE = "papers.decomposition.prompts"
 NOT_MENTIONED = "The answer to the question is not mentioned in the excerpt"
 """What a model says of an excerpt that does not answer; how likely it finds this is what perplexity compares."""
-POOL = 20
-"""Passages that are looked at: more cost a model on a processor half a minute each."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,6 @@ def adapt(
         bool, typer.Option("--promote/--no-promote", help="Let the new rewriter serve where it is better.")
     ] = True,
     cpu: Cpu = False,
-    threads: Annotated[int, typer.Option(min=0, help="CPU threads of training; 0 leaves it to torch.")] = 0,
 ) -> None:
     """Index documents, make pairs from them, train, calibrate, measure before and after, and promote if better.
 
@@ -104,7 +103,7 @@ def adapt(
         settings.collection if reviewed else collection,
         reviewed,
     )
-    tools = _Tools(state, settings, plan.documents, cpu, threads)
+    tools = _Tools(state, settings, plan.documents, cpu)
     with track_progress(settings.home / "adapt" / name):
         result = Adaptation(settings.home, plan, tools).run(promoting=promote)
     if result is None:
@@ -162,12 +161,11 @@ def _reviewed(settings: Settings, collection: str) -> list[ReviewedDialog]:
 class _Tools:
     """This installation's models and consoles, as an adaptation takes them."""
 
-    def __init__(self, state: State, settings: Settings, paths: tuple[Path, ...], cpu: bool, threads: int) -> None:
+    def __init__(self, state: State, settings: Settings, paths: tuple[Path, ...], cpu: bool) -> None:
         self._state = state
         self._settings = settings
         self._paths = paths
         self._cpu = cpu
-        self._threads = threads
 
     @cached_property
     def _models(self) -> Models:
@@ -209,7 +207,7 @@ class _Tools:
         from rewriter.training.recipe import read_adapting
 
         chosen = with_fetched_base(self._state, read_adapting(recipe, part))
-        machine = machine_of(self._state, self._cpu, self._threads)
+        machine = machine_of(self._state, self._cpu, 0)
         train(chosen, data, run, machine=machine, callback=self.say)
 
     def serving(self) -> Rewriter:

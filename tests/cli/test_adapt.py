@@ -107,7 +107,7 @@ def test_documents_become_a_measured_run_and_a_worthless_one_is_not_promoted(
 ) -> None:
     recipe = str(documents.parent / "tiny.toml")
     arguments = ("adapt", str(documents), "--name", "town", "--recipe", recipe, "--dialogs", str(dialogs), "--cpu")
-    code, output = anaphora(home, *arguments, "--threads", "1", "--questions", "60")
+    code, output = anaphora(home, *arguments, "--questions", "60")
     assert code == 0, output
     assert "fewer than 30 decide nothing" in output
     state = json.loads((home / "adapt" / "town" / "state.json").read_text("utf-8"))["done"]
@@ -125,7 +125,7 @@ def test_documents_become_a_measured_run_and_a_worthless_one_is_not_promoted(
     assert held
     assert not trained & held
     before = (home / "rewriters" / "town" / "rewriter.json").stat().st_mtime_ns
-    code, output = anaphora(home, *arguments, "--threads", "1", "--questions", "60")
+    code, output = anaphora(home, *arguments, "--questions", "60")
     assert code == 0, output
     assert (home / "rewriters" / "town" / "rewriter.json").stat().st_mtime_ns == before
     code, output = anaphora(home, *arguments, "--questions", "61")

@@ -377,30 +377,24 @@ def refusal(proposition: str, window: DocumentWindow, aligned: Aligned) -> str:
     `no statement` (a heading, a question, a fragment, a word about the page itself), `number`, `name`, `negation` or
     `lost negation`.
     """
-    return next(_reasons(proposition, window, aligned), "")
-
-
-def _reasons(proposition: str, window: DocumentWindow, aligned: Aligned) -> Iterator[str]:
     document = window.document
     source = document.text[aligned.start : aligned.end]
     headings = (document.title, *(part for piece in window.pieces for part in piece.heading))
     above = " ".join(headings)
     everything = f"{above}\n{window.text}"
-    if not _states(proposition) or words(proposition) in [words(heading) for heading in headings]:
-        yield "no statement"
+    states = _ENDED.search(proposition) and not _QUESTION.search(proposition) and not _OF_THE_PAGE.match(proposition)
+    if not states or words(proposition) in [words(heading) for heading in headings]:
+        return "no statement"
     named = numbers(" ".join(_NUMBERED_NAME.findall(proposition))) & numbers(everything)
     if numbers(proposition) - named - numbers(f"{source} {above}"):
-        yield "number"
+        return "number"
     if _names(proposition) - set(words(everything)):
-        yield "name"
+        return "name"
     if negations(proposition) > 0 and not negations(f"{source} {above}"):
-        yield "negation"
+        return "negation"
     if not negations(proposition) and _denied(proposition, source):
-        yield "lost negation"
-
-
-def _states(text: str) -> bool:
-    return bool(_ENDED.search(text)) and not _QUESTION.search(text) and not _OF_THE_PAGE.match(text)
+        return "lost negation"
+    return ""
 
 
 def _names(text: str) -> set[str]:

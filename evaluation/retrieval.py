@@ -107,7 +107,7 @@ def collect_rewrites(
 
 def _rewrite_of_row(row: dict[str, Any]) -> Rewrite:
     expansion = tuple(Term(**term) for term in row.pop("expansion"))
-    return Rewrite(**{**row, "alternatives": tuple(row["alternatives"])}, expansion=expansion)
+    return Rewrite(**row, expansion=expansion)
 
 
 def rewrites_by_form(

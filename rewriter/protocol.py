@@ -76,7 +76,7 @@ class Rewrite:
     """A rewriter's result for a question.
 
     `text` is always usable as a query. `confidence` is the rewriter's belief in its decision (0 to
-    1), None where it has none to give. `alternatives` are further stand-alone forms, best first.
+    1), None where it has none to give.
     `reason` explains a refusal or failure to a person. `seconds` is wall time. `expansion` holds the
     terms that decision `expand` appended, in the order of the conversation. `history_probability` is the
     calibrated probability that the question cannot be understood alone, None from a rewriter without one.
@@ -85,7 +85,6 @@ class Rewrite:
     text: str
     decision: Decision
     confidence: float | None = None
-    alternatives: tuple[str, ...] = ()
     seconds: float = 0.0
     reason: str = ""
     expansion: tuple[Term, ...] = ()

@@ -18,8 +18,8 @@ from rewriter.protocol import Conversation, Message, Rewrite, Term
 from server.settings import Settings
 from server.store.records import Trace, TraceStep
 from server.turn.events import Event, EvidenceEvent
-from server.turn.models import AnswerStyle, TurnModels
-from server.turn.prompt import PromptMessage, TurnPrompt
+from server.turn.models import AnswerStyle, PromptMessage, TurnModels
+from server.turn.prompt import TurnPrompt
 from server.turn.run import TurnEngine, TurnInput
 from server.turn.search import Searchable, SearchPlan, TurnSearch
 from server.turn.steps import Stopwatch, tell_evidence
@@ -108,7 +108,6 @@ class _RecordedRewriter:
             outputs["text"],
             outputs["decision"],
             outputs["confidence"],
-            tuple(outputs["alternatives"]),
             reason=outputs["reason"],
             expansion=tuple(Term(**term) for term in outputs["expansion"]),
             history_probability=outputs["history_probability"],

@@ -34,4 +34,4 @@ def test_the_wheel_holds_every_file_of_every_room(tmp_path: Path) -> None:
     ]
     assert [name for name in sorted(ours) if "__pycache__" not in name and name not in packed] == []
     assert {f"{room}/py.typed" for room in ROOMS} <= packed
-    assert {"rewriter/default/model.onnx", "ui/static/page.js", "server/turn/prompts/answer_full.md"} <= packed
+    assert {"rewriter/default/model.onnx", "ui/static/page.js", "server/turn/answer_full.md"} <= packed

@@ -123,9 +123,12 @@ def _packaged() -> dict[str, Any]:
 
 
 def _merged(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    return {**values, **{
-        name: _merged(values[name], change)
-        if isinstance(change, dict) and isinstance(values.get(name), dict)
-        else change
-        for name, change in changes.items()
-    }}
+    return {
+        **values,
+        **{
+            name: _merged(values[name], change)
+            if isinstance(change, dict) and isinstance(values.get(name), dict)
+            else change
+            for name, change in changes.items()
+        },
+    }

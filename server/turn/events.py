@@ -68,7 +68,7 @@ class RewriteEvent(_Event):
     text: str
     decision: str
     confidence: float | None = None
-    alternatives: list[str] = []
+    parts: list[str] = Field(default=[], description="The questions that are answered one by one instead.")
     reason: str = ""
     expansion: list[str] = Field(default=[], description="Terms of the conversation that were added to the question.")
     history_probability: float | None = Field(

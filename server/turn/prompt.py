@@ -18,7 +18,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import regex
 
@@ -28,7 +28,7 @@ from server.settings import LLMSettings
 from server.turn.citations import escape_citations
 from server.turn.events import Evidence
 from server.turn.markdown_blocks import with_rows_said
-from server.turn.models import AnswerStyle
+from server.turn.models import AnswerStyle, PromptMessage
 from text.sanitize import Interpolated, PromptPart, escape, fill, parts_of
 from text.sentences import sentence_spans
 
@@ -112,7 +112,7 @@ def _counts(text: str) -> _Counts:
 _remembered = lru_cache(_REMEMBERED)(_counts)
 
 
-PACKAGE = "server.turn.prompts"
+PACKAGE = "server.turn"
 HISTORY_TOKENS = 300
 """Budget of the history; the local engine reads some ninety tokens a second on two cores."""
 HISTORY_MESSAGE_TOKENS = 100
@@ -122,14 +122,6 @@ _ROUNDING = 16
 
 _EXAMPLE = regex.compile(r"^.*\bExample: (.+?)\s*$", regex.MULTILINE)
 _CITED = regex.compile(r"[ ]?(?:\[\d{1,3}\])+")
-
-
-@dataclass(frozen=True, slots=True)
-class PromptMessage:
-    """One message of a chat request."""
-
-    role: Literal["system", "user", "assistant"]
-    text: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,41 +50,15 @@ _QUESTION = regex.compile(
     rf"|(?:is|are|was|were|does|do|did)\s+(?-i:[\p{{Lu}}\d`]))",
     regex.IGNORECASE,
 )
-_EMBEDDED = regex.compile(r"(?:how|what|which|who|when|where|why|whether|if)\s+\p{L}+\s+\p{L}+", regex.IGNORECASE)
-_ASKS_FOR = regex.compile(
-    r"(?:(?:please|can|could|would)\s+(?:you\s+)?)?(?:please\s+)?(?:tell|explain|describe|show)\b", regex.IGNORECASE
-)
+_WHETHER = regex.compile(rf"(?!ha[sdv])(?:{_AUX})\s+\S", regex.IGNORECASE)
 _MEASURE = regex.compile(r"^how\s+(?:long|much|many|often|far|old|big|fast|large)\b", regex.IGNORECASE)
 _LEAD = regex.compile(
     r"\W*(?:(?:and|but|so|or|also|then|ok|okay|well|hi|hello|hey|thanks?|sorry)\b\W*)+", regex.IGNORECASE
 )
 _JOIN = regex.compile(r"(?:,\s*|\s+|;\s*)(?:and|but)(?:\s+(?:also|then|if so,?))?\s+", regex.IGNORECASE)
 _SENTENCE = regex.compile(r"[^?？]+[?？]+")
-_SMALL_TALK = regex.compile(
-    r"\W*(?:(?:can|could|would) (?:you|any(?:one|body)) (?:please )?(?:help|assist|explain|tell)(?: me)?(?: please)?"
-    r"|any (?:ideas?|help|tips|suggestions)|is (?:that|this|it) (?:right|correct|possible|ok(?:ay)?|normal|true)"
-    r"|(?:do|does) (?:you|anyone) know|right|correct|what am i (?:doing wrong|missing)|why(?: not)?|how(?: so)?"
-    r"|what now|how (?:do|can) i (?:do (?:that|this|it)|fix (?:that|this|it))|is there (?:a|any) (?:way|chance))\W*",
-    regex.IGNORECASE,
-)
-
-_HOW_TO = regex.compile(
-    r"(?P<lead>\W*how\s+(?:(?:do|can|should|would|must|could)\s+(?:i|you|we|one)|to)\s+)(?P<first>.+)", regex.IGNORECASE
-)
-_VERBS = (
-    "add apply attach build call change check choose clear close configure connect convert copy create customise "
-    "customize debug define delete deploy disable download enable export extend find format generate get host import "
-    "increase inject install limit list load log make measure migrate mock monitor move open override pin prevent "
-    "print publish push read redirect register reload remove rename renew report reset restrict restore return run "
-    "save schedule secure see send serve set share show specify start stop store submit switch test track translate "
-    "update upgrade upload use validate verify view write"
-)
-_TASK = regex.compile(
-    rf"(?:,\s*|\s+)(?:and|as well as)\s+(?:also\s+|then\s+)?(?=(?:{'|'.join(_VERBS.split())})\b)", regex.IGNORECASE
-)
 _POINTS_BACK = regex.compile(r"\b(?:it|its|itself|them|they|their|that|this|these|those|one|there)\b", regex.IGNORECASE)
 
-_WHETHER = regex.compile(rf"(?!ha[sdv])(?:{_AUX})\s+\S", regex.IGNORECASE)
 _HANGS = regex.compile(rf"\b(?:how|what|which|who|when|where|why|if|{_AUX})\W*$", regex.IGNORECASE)
 """Ends what cannot stand alone: "how and when …"."""
 
@@ -107,13 +81,6 @@ _COMPARES = tuple(
         rf"(?P<b>{_THING})\s*{_END}",
     )
 )
-_NOUN = regex.compile(
-    r"\b(?:account|bin|class|command|edition|folder|index|key|kind|method|mode|option|package|plan|role|server|store|tier"
-    r"|type|version)s?$",
-    regex.IGNORECASE,
-)
-"""Said once behind two things it is meant for both: "the lite and standard plans"."""
-_ARTICLE = regex.compile(r"^\W*(?:using|the use of|a|an|the|both)\s+", regex.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +92,11 @@ class QuestionPart:
 
 
 def split_question(question: str) -> tuple[QuestionPart, ...]:
-    """The parts of a question that asks for several things, two to `MOST` of them; else none."""
+    """Return the parts of a question that asks for several things, two to `MOST` of them; else none."""
     text = " ".join(question.split())
     if len(text) > LONGEST:
         return ()
-    every = (_compared(text), _asked(text), _tasks(text))
-    return next((parts for parts in every if 1 < len(parts) <= MOST), ())
+    return next((parts for parts in (_compared(text), _asked(text)) if 1 < len(parts) <= MOST), ())
 
 
 def covered(parts: Sequence[QuestionPart], hits: Iterable[Hit], first: int = 5) -> bool:
@@ -144,58 +110,40 @@ def covered(parts: Sequence[QuestionPart], hits: Iterable[Hit], first: int = 5) 
 
 
 def _asked(text: str) -> tuple[QuestionPart, ...]:
-    """Questions in a row, and questions joined within one of them."""
-    whole = [sentence.strip() for sentence in _SENTENCE.findall(text)] or [text]
-    if text not in whole and len(stems(_SENTENCE.sub("", text))) > 1:
+    """Find questions in a row, and questions joined within one of them."""
+    sentences = [sentence.strip() for sentence in _SENTENCE.findall(text)] or [text]
+    if text not in sentences and len(stems(_SENTENCE.sub("", text))) > 1:
         # What is told behind the questions bears on all of them.
         return ()
     parts = list[QuestionPart]()
-    for sentence in whole:
+    for sentence in sentences:
         bare = _LEAD.sub("", sentence, count=1) if _LEAD.match(sentence) else sentence
         # What is told before the question belongs to it.
         last_sentence = regex.split(r"(?<=[.!])\s+", bare)[-1]
-        asks = any(pattern.match(last_sentence) for pattern in (_QUESTION, _WHETHER, _ASKS_FOR))
-        if not asks or not stems(last_sentence) or _SMALL_TALK.fullmatch(last_sentence):
-            continue
-        for clause in _clauses(bare):
-            parts.append(QuestionPart(_closed(clause), bool(parts) and bool(_POINTS_BACK.search(clause))))
+        if stems(last_sentence) and (_QUESTION.match(last_sentence) or _WHETHER.match(last_sentence)):
+            for clause in _clauses(bare):
+                parts.append(QuestionPart(_closed(clause), bool(parts) and bool(_POINTS_BACK.search(clause))))
     return tuple(parts)
 
 
 def _clauses(sentence: str) -> list[str]:
-    """The sentence cut where another question is joined to it."""
+    """Cut a sentence where another question is joined to it."""
     clauses, rest = list[str](), sentence
     for match in _JOIN.finditer(sentence):
         before, behind = rest[: match.start() - (len(sentence) - len(rest))], sentence[match.end() :]
-        asks = _QUESTION.match(behind) or (_ASKS_FOR.match(sentence) and _EMBEDDED.match(behind))
         # "How and when …" and "what is and is not …" are one question each.
-        stand = not _HANGS.search(before) and min(len(before.split()), len(behind.split())) > 2
-        if asks and stand and (stems(before) or stems(behind)):
+        stands = not _HANGS.search(before) and min(len(before.split()), len(behind.split())) > 2
+        if _QUESTION.match(behind) and stands and (stems(before) or stems(behind)):
             clauses.append(before)
             rest = behind
     return [*clauses, rest]
-
-
-def _tasks(text: str) -> tuple[QuestionPart, ...]:
-    """Two tasks of one "how do I", each with an object of its own."""
-    whole = _HOW_TO.fullmatch(text.rstrip("?？. "))
-    if whole is None:
-        return ()
-    tasks = _TASK.split(whole["first"])
-    objects = [task.split()[1:] for task in tasks]
-    if any(not stems(" ".join(words)) or _POINTS_BACK.search(" ".join(words[:2])) for words in objects):
-        return ()
-    return tuple(QuestionPart(_closed(whole["lead"].strip() + " " + task)) for task in tasks)
 
 
 def _compared(text: str) -> tuple[QuestionPart, ...]:
     for pattern in _COMPARES:
         if (match := pattern.search(text)) is not None:
             named = match.groupdict()
-            things = [_ARTICLE.sub("", named[letter]).strip(" \"'“”") for letter in "ab"]
-            noun = _NOUN.search(things[1])
-            if noun and len(things[1].split()) == len(things[0].split()) + 1:
-                things[0] += f" {noun[0]}"
+            things = [named[name].strip(" \"'“”") for name in "ab"]
             if all(stems(thing) for thing in things) and len(set(things)) == 2:
                 aspect = f": {named['aspect']}" if named.get("aspect") else ""
                 return tuple(QuestionPart(f"What is {thing}{aspect}?") for thing in things)
@@ -225,7 +173,7 @@ async def merge_part_events(
     """
     calls = [current().begin("part") for _ in parts]
     try:
-        yield plan.event().model_copy(update={"decision": "parts", "alternatives": [part.text for part in parts]})
+        yield plan.event().model_copy(update={"decision": "parts", "parts": [part.text for part in parts]})
         passages, reranked, answer, at = dict[int, Evidence](), False, "", 0
         for call, part, events in zip(calls, parts, runs, strict=True):
             call.inputs(question=part.text)

@@ -18,8 +18,7 @@ from server.turn.answer import AnswerReader, answer_kind
 from server.turn.decision import Chances, question_back
 from server.turn.events import Alternative, AnswerKind, DoneEvent, Event, Evidence, EvidenceEvent, RewriteEvent
 from server.turn.evidence import READS_IN_CONTEXT, best_sentences, nearest_sentences
-from server.turn.generate import GeneratedText, GenerationError, generate
-from server.turn.models import TurnModels
+from server.turn.models import GeneratedText, ModelStream, TurnModels
 from server.turn.prompt import TurnPrompt
 from server.turn.search import SearchPlan, TurnSearch
 from server.turn.steps import Stopwatch, TurnFailed, run_blocking
@@ -119,7 +118,7 @@ class Reply:
         """Yield the events of a generated answer as they come. Raises TurnFailed."""
         step, llm, reader = self._watch.begin("generate"), self._settings.llm, self.reader
         texts, began = list[str](), 0.0
-        pieces = generate(model, prompt.messages, timeout_seconds=llm.timeout_seconds, step=step)
+        pieces = ModelStream(model, prompt.messages, timeout_seconds=llm.timeout_seconds, step=step)
         try:
             async with aclosing(pieces):
                 async for piece in pieces:
@@ -135,16 +134,16 @@ class Reply:
                 self._watch.first_token()
                 yield event
             if not (reader.shown or reader.refused) and self._usage.finish_reason == "length":
-                raise GenerationError(
+                raise TurnFailed(
                     "llm_failed",
                     "The language model reached its longest answer before it wrote anything to show. If it thinks "
                     "first, switch that off in its server, or raise llm.answer_tokens.",
                 )
-        except GenerationError as error:
+        except TurnFailed as error:
             step.fail(error.code, str(error))
             for event in reader.finish(whole=False):
                 yield event
-            raise TurnFailed(error.code, str(error)) from error
+            raise
         finally:
             step.prompt((message.role, message.text) for message in prompt.messages)
             step.tell(

@@ -3,10 +3,10 @@
 `TurnEngine.run` is the whole path from a question to `done`, as one stream of typed events. Each step is a method of
 `Turn`; the modules beside this one implement them:
 
-1. plan: rewrite the question and build its query variants (`search`, `query_variants`)
+1. plan: rewrite the question and build its query variants (`search`)
 2. retrieve: BM25 and dense search, fusion, reranking (`search`)
 3. select: number the evidence and cut it to the model's budget (`evidence`, `prompt`)
-4. answer: stream the model's reply, or quote sentences (`generate`, `answer`, `reply`)
+4. answer: stream the model's reply, or quote sentences (`models`, `answer`, `reply`)
 5. check: replace a refusal, warn about an unsupported answer (`support`, `reply`)
 
 The engine keeps nothing between turns. Conversations, traces and queues belong to the caller.

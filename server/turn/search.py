@@ -1,15 +1,19 @@
-"""The searching half of a turn: rewrite, query variants, fused search, rerank.
+"""The searching half of a turn: rewrite, build query variants, search, fuse, rerank.
 
 The same code, with the same time limits, serves a chat turn, `/v1/search` and the batch commands, so that what is
-measured is what is served. The caller handles the hits; `server.turn.query_variants` decides the variants of a
-follow-up.
+measured is what is served. The caller handles the hits.
+
+No form of a follow-up is right everywhere: alone it may say nothing, with its history it may drag the last topic along.
+Fusing several variants settles most of that, and the typed question's own clarity settles more. The weights come from
+the retrieval profile (`docs/lab/retrieval.md`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -18,8 +22,8 @@ from index.documents import Document
 from index.query import Hit, Passage, Query, Where
 from rewriter.protocol import AsyncRewriter, Conversation, Rewrite, Rewriter
 from server.settings import Settings
+from server.settings.profile import RetrievalProfile, VariantWeights
 from server.turn.events import QueryVariant, RewriteEvent
-from server.turn.query_variants import QueryVariants, build_variants, words
 from server.turn.steps import BLOCKING_SECONDS, Stopwatch, run_blocking, within
 from text.asking import QuestionContext
 from text.recorder import recorded
@@ -37,6 +41,9 @@ READING_SECONDS = BLOCKING_SECONDS / 3
 EDITED = "edited"
 """The decision shown where a person wrote the search text."""
 
+HISTORY_CHARS = 8000
+"""Longest history of the `conversation` variant, in characters, the newest kept."""
+
 
 class Searchable(Protocol):
     """Interface of a collection for a turn; `index.collection.Collection` is one."""
@@ -52,6 +59,81 @@ class Searchable(Protocol):
 
     def document(self, document_id: str) -> Document:
         """A document by its id."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryVariants:
+    """The queries of one search, and the stand-alone question that a cross-encoder may rank by.
+
+    `rerank_question` is None where no stand-alone question is known: then reranking would do harm.
+    """
+
+    queries: tuple[Query, ...]
+    rerank_question: str | None
+
+    @property
+    def shown(self) -> tuple[Query, ...]:
+        """The queries that look for passages, and not only for the document that is spoken of."""
+        return tuple(query for query in self.queries if not query.document_prior_weight)
+
+
+def build_variants(
+    conversation: Conversation, question: str, rewrite: Rewrite, profile: RetrievalProfile
+) -> QueryVariants:
+    """Build the query variants of a question: as typed, rewritten or expanded, and with parts of its history.
+
+    A question that needs no history, first in its conversation, has one variant. A rewrite's weight follows its
+    confidence. A sentence written from added words (`rewrite.expansion`) is for people and for the model that answers;
+    the words themselves are searched and reranked, since they err less.
+    """
+    if not conversation and (rewrite.decision != "rewrite" or rewrite.text == question):
+        return QueryVariants((Query(question, "typed"),), question)
+    weights, needed = profile.variants, rewrite.history_probability
+    queries = [_query("typed", question, weights.typed, clarity=profile.clarity)]
+    standalone: str | None = None
+    if rewrite.expansion or rewrite.decision == "expand" or (rewrite.decision == "keep" and needed is not None):
+        standalone = rewrite.text
+        text = _joined(question, added_words(rewrite)) if rewrite.decision == "rewrite" else rewrite.text
+        queries.append(_query("expanded", text, weights.expanded))
+    elif rewrite.decision == "rewrite" or (rewrite.decision == "keep" and rewrite.confidence is not None):
+        standalone = rewrite.text
+        share = 1.0 if rewrite.confidence is None else rewrite.confidence
+        queries.append(_query("rewritten", rewrite.text, weights.rewritten, share))
+    if conversation:
+        queries += _history_variants(conversation, question, profile, needed)
+    return QueryVariants(tuple(query for query in queries if query.lexical > 0 or query.dense > 0), standalone)
+
+
+def added_words(rewrite: Rewrite) -> str:
+    """Return the words that the rewriter adds to the question."""
+    return " ".join(term.text for term in rewrite.expansion)
+
+
+def _history_variants(
+    conversation: Conversation, question: str, profile: RetrievalProfile, needed: float | None
+) -> Iterator[Query]:
+    weights = profile.variants
+    last_question, answered = conversation.last_exchange()
+    users = [turn.text for turn in conversation.messages if turn.role == "user"]
+    newest_first = " ".join(turn.text for turn in reversed(conversation.messages))
+    everything = _joined(question, newest_first[:HISTORY_CHARS])
+    yield _query("users", _joined(*users[-1:], question), weights.users)
+    yield _query("exchange", _joined(question, last_question, answered), weights.exchange)
+    yield _query("opening", _joined(*users[:1], question), weights.opening)
+    yield _query("conversation", everything, weights.conversation)
+    if profile.document_prior > 0:
+        exponent = 0.0 if needed is None else profile.document_prior_exponent * (needed - 0.5)
+        prior = profile.document_prior * math.exp(exponent)
+        yield Query(_joined(last_question, answered), "said", document_prior_weight=prior)
+        yield Query(everything, "spoken of", document_prior_weight=prior)
+
+
+def _joined(*parts: str) -> str:
+    return " ".join(part for part in parts if part)
+
+
+def _query(name: str, text: str, weights: VariantWeights, share: float = 1.0, *, clarity: float = 0.0) -> Query:
+    return Query(text, name, lexical=share * weights.lexical, dense=share * weights.dense, confidence=clarity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +174,6 @@ class SearchPlan:
             text=rewrite.text,
             decision=self.decision,
             confidence=rewrite.confidence,
-            alternatives=list(rewrite.alternatives),
             reason=rewrite.reason,
             expansion=[term.text for term in rewrite.expansion],
             history_probability=rewrite.history_probability,
@@ -143,17 +224,16 @@ class TurnSearch:
     def plan(
         self, question: str, conversation: Conversation, rewrite: Rewrite, search_for: str | None = None
     ) -> SearchPlan:
-        """Return the query variants of a question. A `search_for` written by a person replaces the rewrite."""
+        """Build the query variants of a question. A `search_for` written by a person replaces the rewrite."""
         profile, name = self.settings.retrieval.profile, self.rewriter.name
-        if search_for is not None and search_for.strip():
-            text = search_for.strip()
+        if text := (search_for or "").strip():
             edited = Rewrite(text, "rewrite" if text != question else "keep", confidence=1.0)
             queries = build_variants(conversation, question, edited, profile).queries
             return SearchPlan(question, edited, EDITED, QueryVariants(queries, text), name)
         variants = build_variants(conversation, question, rewrite, profile)
         context = QuestionContext()
         if rewrite.decision != "rewrite" or rewrite.expansion:
-            context = QuestionContext(words(rewrite), *conversation.last_exchange())
+            context = QuestionContext(added_words(rewrite), *conversation.last_exchange())
         return SearchPlan(question, rewrite, rewrite.decision, variants, name, context=context)
 
     async def planned(
@@ -165,22 +245,17 @@ class TurnSearch:
         *,
         blocking: bool = False,
     ) -> SearchPlan:
-        """The plan of a question: rewritten within the time that the settings give it, else as typed."""
+        """Rewrite a question within the profile's time limit, else take it as typed, and build its query variants."""
         limit = self.settings.retrieval.profile.rewrite_seconds
         with watch.begin("rewrite") as step:
-            if search_for and search_for.strip():
-                rewrite = Rewrite(question, "keep")
-            else:
+            rewrite = Rewrite(question, "keep")
+            if not (search_for or "").strip():
                 rewrite = await rewrite_within(limit, self.rewriter, conversation, question, blocking=blocking)
             plan = self.plan(question, conversation, rewrite, search_for)
+            told = {field.name: getattr(rewrite, field.name) for field in fields(rewrite) if field.name != "seconds"}
             step.tell(
                 {"question": question, "history": conversation.messages},
-                {
-                    **{
-                        field.name: getattr(rewrite, field.name) for field in fields(rewrite) if field.name != "seconds"
-                    },
-                    "variants": [query.text for query in plan.variants.queries],
-                },
+                {**told, "variants": [query.text for query in plan.variants.queries]},
                 {"rewriter": plan.rewriter, "decision": plan.decision, "variants": len(plan.variants.queries)},
             )
         return replace(plan, seconds=watch.of("rewrite"))
@@ -191,27 +266,13 @@ class TurnSearch:
         """The best hits, at least `k` where there are as many, and whether they were reranked. Blocks."""
         profile = self.settings.retrieval.profile
         reranks = self.reranks(plan)
-        # At least as many as the cross-encoder reads.
         wanted = max(k, profile.rerank_top) if reranks else k
+        options = {"k": wanted, "depth": max(profile.depth, wanted), "rrf_k": profile.rrf_k}
         with watch.begin("search") as step:
-            hits = searched.search(
-                plan.variants.queries,
-                k=wanted,
-                where=where or None,
-                depth=max(profile.depth, wanted),
-                rrf_k=profile.rrf_k,
-            )
-            step.tell(
-                {
-                    "queries": plan.variants.queries,
-                    "k": wanted,
-                    "depth": max(profile.depth, wanted),
-                    "rrf_k": profile.rrf_k,
-                    "where": where,
-                },
-                _traced(hits),
-                {"hits": len(hits), "version": searched.version},
-            )
+            queries = plan.variants.queries
+            hits = searched.search(queries, where=where or None, **options)
+            labels: dict[str, str | float] = {"hits": len(hits), "version": searched.version}
+            step.tell({"queries": queries, **options, "where": where}, _traced(hits), labels)
         if not reranks or not hits or self.reranker is None:
             return hits, False
         inputs = self.reading(plan, self.reranker)
@@ -284,40 +345,15 @@ class TurnSearch:
         seconds = {name: watch.of(name) for name in ("rewrite", "search", *(["rerank"] if reranked else []))}
         return Found(plan, hits[:k], reranked, seconds)
 
-    def find(
-        self,
-        question: str,
-        *,
-        collection: str,
-        conversation: Conversation = Conversation(),  # noqa: B008  (frozen)
-        k: int = 20,
-        search_for: str | None = None,
-        where: Where | None = None,
-    ) -> Found:
+    def find(self, question: str, **options: Any) -> Found:
         """`search` for batch commands: blocks, and is called where no event loop runs."""
-        return asyncio.run(
-            self.search(
-                question,
-                collection=collection,
-                conversation=conversation,
-                k=k,
-                where=where,
-                search_for=search_for,
-                blocking=True,
-            )
-        )
+        return asyncio.run(self.search(question, blocking=True, **options))
 
 
 def _traced(hits: Sequence[Hit]) -> Mapping[str, object]:
-    return {
-        "passages": [
-            {
-                "id": hit.passage.id,
-                "document_id": hit.passage.document_id,
-                "score": hit.score,
-                "ranks": hit.ranks,
-                "relevance": hit.relevance,
-            }
-            for hit in hits
-        ]
-    }
+    def row(hit: Hit) -> dict[str, object]:
+        passage = hit.passage
+        values = {"score": hit.score, "ranks": hit.ranks, "relevance": hit.relevance}
+        return {"id": passage.id, "document_id": passage.document_id, **values}
+
+    return {"passages": [row(hit) for hit in hits]}

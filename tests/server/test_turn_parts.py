@@ -68,7 +68,7 @@ def test_each_part_is_searched_and_answered_with_citations_of_its_own() -> None:
     assert all(one.supported for one in ending.support)
     assert [one.n for one in of(events, EvidenceEvent)[0].passages] == [1, 2]
     rewrite = of(events, RewriteEvent)[0]
-    assert (rewrite.decision, rewrite.question, len(rewrite.alternatives)) == ("parts", QUESTION, 2)
+    assert (rewrite.decision, rewrite.question, len(rewrite.parts)) == ("parts", QUESTION, 2)
     assert [(one.done, one.of, one.text) for one in of(events, StepEvent)] == [
         (0, 2, "How long is parental leave?"), (1, 2, "What is the fax number of the office?"),
     ]  # fmt: skip

@@ -1,8 +1,7 @@
 from rewriter.protocol import Conversation, Message, PassThroughRewriter, Rewrite, Term
 from server.settings import Settings
 from server.settings.profile import RetrievalProfile, packaged_profile
-from server.turn.query_variants import HISTORY_CHARS, build_variants
-from server.turn.search import TurnSearch
+from server.turn.search import HISTORY_CHARS, TurnSearch, build_variants
 from text.asking import QuestionContext
 
 TALK = Conversation(

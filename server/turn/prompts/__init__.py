@@ -1,1 +1,0 @@
-"""The prompts of a turn, one Markdown file each."""

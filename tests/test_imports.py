@@ -26,7 +26,7 @@ ROOMS = {
         "rewriter",
         "text",
     },
-    "ui": {"ui", "server.chat", "server.plugins", "evaluation", "text"},
+    "ui": {"ui", "server.chat", "server.api.dependencies", "server.plugins", "evaluation", "text"},
     "plugins": {"plugins", "cli", "ui", "server", "synth", "index", "rewriter", "text"},
     "cli": {"cli", "ui", "evaluation", "server", "synth", "index", "rewriter", "text"},
     "testing": {"testing", "server", "index", "rewriter", "text"},

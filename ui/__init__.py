@@ -1,6 +1,6 @@
 """Web interface: a chat page with sources, conversations and uploads.
 
-`mount(app, service)` puts the page on a FastAPI app; it knows the server only through `server.chat`.
+`mount(app, service)` puts the page on a FastAPI app; it knows the server by `server.chat`.
 """
 
 from __future__ import annotations

@@ -6,25 +6,21 @@ beside this one. Answers stream through Gradio's queue, everything else are sing
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import gradio as gr
 from fastapi import FastAPI
-from starlette.responses import Response
 from starlette.routing import Mount
 from starlette.types import Scope
 
 from server.chat import ChatService, Principal
 from server.plugins import page_calls, parts
-from text.translation import LANGUAGES, speak, spoken, wanted, words
-from ui.calls import Answer, LiveTurns, answered
-from ui.chat import Picture, ask
-from ui.conversation_list import add_shared
+from text.translation import LANGUAGES, speak, wanted
+from ui.calls import Answer, answered
+from ui.chat import LiveTurns, Picture, ask
 from ui.gate import PageGate
+from ui.routes import router
 from ui.templates import FOLDER, render, static
-from ui.traces import add_traces
-from ui.workbench import add_reports, add_workbench
 
 TABS = 200
 """Streams that may run through Gradio's queue at once; the service's own limits are the narrower ones."""
@@ -128,22 +124,11 @@ def _tab(request: gr.Request) -> tuple[str, str]:
     return _principal(request).id, request.session_hash or ""
 
 
-async def _locale() -> Response:
-    """The page's words in the language of the request, for its scripts."""
-    catalogue = json.dumps(words(spoken()), ensure_ascii=False)
-    script = f'window.anaphoraLanguage = "{spoken()}"; window.anaphoraWords = {catalogue};'
-    return Response(script, media_type="text/javascript", headers={"Cache-Control": "no-store"})
-
-
 def mount_page(app: FastAPI, service: ChatService) -> FastAPI:
     """Mount the page at `/`, behind its gate; routes that `app` has already stay in front of it."""
-    add_traces(app, service)
-    app.add_api_route("/locale.js", _locale, include_in_schema=False)
-    add_shared(app, service)
+    app.include_router(router)
     for add_page in parts("pages"):
         add_page(app, service)
-    add_workbench(app, service)
-    add_reports(app, service)
     mounted: FastAPI = gr.mount_gradio_app(
         app,
         build(service),

@@ -83,8 +83,8 @@ def test_a_failure_of_the_page_has_the_shape_of_the_api_and_keeps_the_connection
 def test_behind_a_proxy_with_tls_the_page_knows_its_public_address(serve: Any, settings_for: Any) -> None:
     import ui
 
-    proxy = {"addresses": ["127.0.0.1"], "user_header": "Remote-User"}
-    running = serve(settings_for("none", server={"trusted_hosts": ["docs.example"]}, proxy=proxy))
+    server = {"trusted_hosts": ["docs.example"], "proxies": ["127.0.0.1"]}
+    running = serve(settings_for("none", server=server, plugins={"sso": {"user_header": "Remote-User"}}))
 
     async def mount() -> None:
         ui.mount(running.app, running.service)

@@ -28,11 +28,11 @@ def write(running: Running, work: Any) -> Any:
 def test_a_link_shows_what_its_giver_may_read_and_ends(
     serve: Serve, settings_for: MakeSettings, llm: FakeOpenAIServer
 ) -> None:
-    from ui.conversation_list import add_shared
+    from ui.routes import router
 
     llm.pieces = ("Ten weeks <script>alert(1)</script> ", "<img src=x onerror=alert(1)>. [1]")
     running = serve(settings_for(llm.url, server={"share_days": 7}))
-    add_shared(running.app, running.service)
+    running.app.include_router(router)
     owner, own = key(running, "owner")
     _, other = key(running, "other")
     with running.client() as client:

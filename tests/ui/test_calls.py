@@ -13,7 +13,7 @@ from server.chat.documents import pick, question_about
 from server.store.records import FileResult
 from tests.ui.fake_service import Answer, FakeService, Text
 from ui.calls import answered
-from ui.conversation_list import grouped, shown
+from ui.rail import grouped, job_problems, job_words
 
 
 @pytest.fixture
@@ -110,8 +110,8 @@ def test_jobs_are_watched_until_they_are_done(service: FakeService) -> None:
 def test_a_failed_file_is_told_with_its_reason() -> None:
     file = FileResult(document_id="a.pdf", status="failed", message="The file is damaged; save it again.")
     job = Job(id="1", kind="upload", collection="docs", state="done", files=(file,), created=0, updated=0)
-    assert shown(job).words == "not indexed"
-    assert shown(job).messages == ["a.pdf: The file is damaged; save it again."]
+    assert job_words(job) == "not indexed"
+    assert job_problems(job) == ["a.pdf: The file is damaged; save it again."]
 
 
 def test_conversations_are_grouped_by_day() -> None:
@@ -123,7 +123,7 @@ def test_conversations_are_grouped_by_day() -> None:
         )
         for name, days in ages.items()
     ]
-    assert [(group.name, [one.id for one in group.entries]) for group in grouped(some, now)] == [
+    assert [(name, [one.id for one in entries]) for name, entries in grouped(some, now).items()] == [
         (name, [name]) for name in ages
     ]
 

@@ -11,8 +11,7 @@ import pytest
 from server.chat import ChatError, ChatService
 from server.chat.error_mapping import LimitReached, QueueFull
 from tests.ui.fake_service import Answer, FakeService, Text
-from ui.calls import PACE, LiveTurns
-from ui.chat import Picture, ask
+from ui.chat import PACE, LiveTurns, Picture, ask
 
 TAB = "local", "tab"
 STREAM = "stream-0001"

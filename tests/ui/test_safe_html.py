@@ -8,9 +8,17 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ui import markup
 from ui.annotations import Annotation, Chip, Doubt, Highlight
-from ui.safe_html import ELEMENTS, LONGEST, clean, link_target, render_markdown, render_plain
+from ui.safe_html import (
+    ELEMENTS,
+    LONGEST,
+    MATH_ATTRIBUTES,
+    MATH_ELEMENTS,
+    clean,
+    link_target,
+    render_markdown,
+    render_plain,
+)
 
 OURS = {"button", "mark"}
 ATTRIBUTES = {
@@ -20,7 +28,7 @@ ATTRIBUTES = {
     "mark": {"data-citation"},
     "div": {"class"},
     "code": {"class"},
-    **{name: markup.ATTRIBUTES for name in markup.ELEMENTS},
+    **{name: MATH_ATTRIBUTES for name in MATH_ELEMENTS},
     "p": {"class"},
     "ol": {"start"},
 }
@@ -90,7 +98,7 @@ class Page(HTMLParser):
 def assert_safe(html: str) -> Page:
     page = Page(html)
     for tag, attributes in page.elements:
-        assert tag in ELEMENTS | OURS | markup.ELEMENTS, tag
+        assert tag in ELEMENTS | OURS | MATH_ELEMENTS, tag
         assert set(attributes) <= ATTRIBUTES.get(tag, set()), (tag, attributes)
         if "href" in attributes:
             assert link_target(attributes["href"] or "") == attributes["href"]

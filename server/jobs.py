@@ -179,16 +179,18 @@ class JobRunner:
 
     def find(self, job_id: str, who: Principal) -> Job | None:
         """How a job stands now, also one that has finished or is of an earlier process."""
-        stored = self._database.read_blocking(jobs.find, job_id, who)
+        # The task first: one that ends in between would be read as it was stored before.
         with self._lock:
             task = self._tasks.get(job_id)
-            return task.job if stored and task else stored
+        stored = self._database.read_blocking(jobs.find, job_id, who)
+        return task.job if stored and task else stored
 
     def listing(self, who: Principal, collection: str | None = None) -> list[Job]:
         """Newest first, with those of earlier processes."""
-        stored = self._database.read_blocking(jobs.listing, collection, who)
         with self._lock:
-            return [self._tasks[job.id].job if job.id in self._tasks else job for job in stored]
+            tasks = dict(self._tasks)
+        stored = self._database.read_blocking(jobs.listing, collection, who)
+        return [tasks[job.id].job if job.id in tasks else job for job in stored]
 
     def busy(self, collection: str) -> str | None:
         """The id of the job that is changing a collection or will next, in whatever server. Raises StoreError."""

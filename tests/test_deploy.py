@@ -176,7 +176,7 @@ def test_variables_that_are_set_are_settings(rendered: dict[str, Any]) -> None:
         told |= set(re.findall(r"^ +(?:ENV )?(ANAPHORA_\w+)[=:]", (DEPLOY / file).read_text("utf-8"), re.MULTILINE))
     described = (ROOT / "docs" / "operate" / "configuration.md").read_text("utf-8")
     known = {*re.findall(r"^- Environment: `(ANAPHORA_\w+)`", described, re.MULTILINE), "ANAPHORA_HOME"}
-    assert told > {"ANAPHORA_HOME", "ANAPHORA_LLM__MODEL", "ANAPHORA_DATABASE__URL", "ANAPHORA_LLM__CACHE_SALT"}
+    assert told > {"ANAPHORA_HOME", "ANAPHORA_LLM__MODEL", "ANAPHORA_DATABASE__URL"}
     assert told <= known
 
 

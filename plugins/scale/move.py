@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
-from sqlalchemy import Connection, func, insert, select, text, update
 
 from cli.shared.state import state_of
-from server.plugins import parts
-from server.store import Database, StoreError
-from server.store.database import read_only
-from server.store.schema import all_tables
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
 
 app = typer.Typer()
 
@@ -24,6 +23,13 @@ def copy_database(file: Path, url: str) -> int:
 
     Raises StoreError, and has written nothing then.
     """
+    from sqlalchemy import func, insert, select, text, update
+
+    from server.plugins import parts
+    from server.store import Database, StoreError
+    from server.store.database import read_only
+    from server.store.schema import all_tables
+
     if not file.exists():
         raise StoreError(f"There is no database {file} to copy.")
     Database(file).close()
@@ -60,6 +66,7 @@ def copy_database(file: Path, url: str) -> int:
 def move(context: typer.Context) -> None:
     """Copy the home's SQLite database into the empty PostgreSQL one of database.url. No server may run on either."""
     from server.audit_log import write_down
+    from server.store import StoreError
     from server.store.home import hold_home
 
     state = state_of(context)

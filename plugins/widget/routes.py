@@ -13,7 +13,7 @@ from markupsafe import Markup
 from pydantic import Field
 from starlette.responses import HTMLResponse, Response
 
-from plugins.widget import WidgetSettings
+from plugins.widget.settings import WidgetSettings
 from server.api.dependencies import Service, StrictBody
 from server.api.routes.conversations import HistoryMessage, turn_events
 from server.api.sse import EVENTS, TurnStream

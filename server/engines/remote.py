@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import secrets
 import threading
 from collections.abc import Sequence
@@ -152,7 +153,7 @@ class RemoteEngine(Engine):
             owners = {model.get("owned_by") for model in listed}
             self._served_by = "vllm" if "vllm" in owners else "llamacpp" if "llamacpp" in owners else ""
             if not self._salt and self._served_by == "vllm":
-                self._salt = secrets.token_hex(16)
+                self._salt = _salt(self._llm.api_key.get_secret_value())
             self._windows = {str(model["id"]): int(model.get("max_model_len") or 0) for model in listed}
             return list(self._windows)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -172,3 +173,8 @@ class RemoteEngine(Engine):
     def _headers(self) -> dict[str, str]:
         key = self._llm.api_key.get_secret_value()
         return {"Authorization": f"Bearer {key}"} if key else {}
+
+
+def _salt(api_key: str) -> str:
+    """Return the secret that salts are made from: servers with one key share what vLLM has read."""
+    return hmac.digest(api_key.encode(), b"cache salt", "sha256").hex() if api_key else secrets.token_hex(16)

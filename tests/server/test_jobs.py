@@ -62,6 +62,27 @@ def test_nothing_of_a_finished_job_stays_in_memory(runner: JobRunner) -> None:
     assert [job.state for job in runner.listing(ALL)] == ["done"] * 20
 
 
+def test_a_job_that_ends_while_it_is_looked_up_has_ended(
+    runner: JobRunner, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go = threading.Event()
+    job = runner.submit("index", "c", lambda _: (go.wait(30), files(_))[1], MINE)
+    eventually(lambda: (stored := runner.find(job.id, ALL)) and stored.state == "running")
+    read = database.read_blocking
+
+    def read_then_end(*arguments: object) -> object:
+        """Read the row of the running job, and return it only when the job has ended and is forgotten."""
+        stored = read(*arguments)  # type: ignore[arg-type]
+        go.set()
+        eventually(lambda: job.id not in runner._tasks)
+        return stored
+
+    monkeypatch.setattr(database, "read_blocking", read_then_end)
+    looked_up = runner.find(job.id, ALL)
+    assert looked_up is not None
+    assert looked_up.state == "done"
+
+
 def test_jobs_of_a_collection_follow_one_another_and_other_collections_do_not_wait(runner: JobRunner) -> None:
     go, order = threading.Event(), list[str]()
 

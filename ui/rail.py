@@ -61,7 +61,7 @@ def job_words(job: Job) -> str:
 
 
 def job_problems(job: Job) -> list[str]:
-    """What went wrong with a job and its first files."""
+    """Return the reason why a job failed, and its first failed files."""
     problems = [f"{file.document_id}: {file.message}" for file in job.files if file.status == "failed"]
     if job.message and job.state in ("failed", "interrupted"):
         problems.insert(0, job.message)

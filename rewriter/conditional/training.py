@@ -285,7 +285,7 @@ class ConditionalFamily:
         return {}, [folder / TOKENIZER, *(path for path in (folder / EXPORT).iterdir() if path.is_file())]
 
     def engine(self, folder: Path, form: Form) -> ConditionalEngine:
-        """What serves a run, and judges it."""
+        """The serving half of a run, which also judges it."""
         return Ct2Engine(folder / EXPORT, form)
 
     def judge(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query, Request
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from plugins.evidence.service import EvidenceService
 from plugins.evidence.views import StandaloneView, WhyView
-from server.api.dependencies import Service, StrictBody
+from server.api.dependencies import Service, StrictBody, number
 from server.api.sse import while_connected
 
 router = APIRouter(tags=["Evidence"])
@@ -30,6 +30,8 @@ class QuoteOfTurn(StrictBody):
     turn_id: str = Field(min_length=1, description="A turn.")
     n: int = Field(ge=0, le=_LARGEST, description="The number of one of the turn's sources.")
 
+    _numbers = field_validator("n", mode="before")(number)
+
 
 class QuoteOfDocument(StrictBody):
     """A stretch of a document's text."""
@@ -38,6 +40,8 @@ class QuoteOfDocument(StrictBody):
     collection: str = Field(default="", description="The document's collection; empty: the default one.")
     start: int = Field(default=0, ge=0, le=_LARGEST, description="First character of the document's text.")
     end: int = Field(default=0, ge=0, le=_LARGEST, description="Behind the last character.")
+
+    _numbers = field_validator("start", "end", mode="before")(number)
 
 
 @router.post("/v1/standalone", summary="Make a quote readable away from its page")

@@ -158,6 +158,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     return off
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("jump", [-10 * YEAR, 10 * YEAR])
 def test_a_clock_that_jumps_costs_nothing(
     serve: Any, settings_for: Any, llm: Any, clock: Callable[[float], None], jump: float

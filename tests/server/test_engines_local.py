@@ -160,6 +160,7 @@ def test_no_other_user_can_reach_it_and_no_port_is_open(engine: LocalEngine) -> 
     assert not process.net_connections("inet")
 
 
+@pytest.mark.extended
 def test_it_ends_with_its_parent_even_by_kill_9(model: str, tmp_path: Path) -> None:
     script = f"""
         from pathlib import Path
@@ -200,6 +201,7 @@ def test_stopping_ends_the_process_and_removes_its_folder(model: str, tmp_path: 
         engine.chat_model()
 
 
+@pytest.mark.extended
 def test_it_is_given_up_after_repeated_deaths(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor, "BACKOFF_SECONDS", 0.01)
     engine = LocalEngine(Settings(home=tmp_path, llm=LLMSettings(model=model)))

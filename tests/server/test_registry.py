@@ -152,6 +152,7 @@ def test_parts_are_joined_in_order_and_nothing_else_is_left(
     assert reports == [], "a fetched model was fetched again"
 
 
+@pytest.mark.extended
 def test_after_kill_9_finished_parts_are_not_fetched_again(
     tiny: RegisteredModel, entry: Path, registry: Path, tmp_path: Path
 ) -> None:

@@ -39,6 +39,7 @@ def counted(read: Read | None) -> dict[str, int]:
     return counts
 
 
+@pytest.mark.extended
 def test_an_answer_in_other_words_is_found_where_a_cross_encoder_reads(model_home: Path) -> None:
     settings = Settings(home=model_home, retrieval=RetrievalSettings(profile={"rerank_seconds": 30}))
     reranker = open_reranker(settings)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Path
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from server.access import Role
-from server.api.dependencies import Listing, Service, StrictBody
+from server.api.dependencies import Listing, Service, StrictBody, number
 from server.chat.admin import KeySummary, NewKey
 from text.names import NAME_CHARS, NAME_PATTERN
 
@@ -26,6 +26,8 @@ class KeyRequest(StrictBody):
         default=["default"], min_length=1, max_length=100, description="`*` is every group."
     )
     expires_days: float | None = Field(default=None, gt=0, le=36500, description="None: until it is revoked.")
+
+    _numbers = field_validator("expires_days", mode="before")(number)
 
 
 @router.get("/v1/keys", summary="List API keys")

@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query, Request
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator
 from starlette.responses import Response
 
 from index.query import Where
-from server.api.dependencies import ConversationId, Listing, Service, StrictBody
+from server.api.dependencies import ConversationId, Listing, Service, StrictBody, number
 from server.api.sse import EVENTS, TurnStream, event_bytes, while_connected
 from server.chat import (
     ConversationDetail,
@@ -121,6 +121,8 @@ class ShareDays(StrictBody):
     """How long a link lasts."""
 
     days: int = Field(default=0, ge=0, le=3650, description="0: as long as the server allows (`server.share_days`).")
+
+    _numbers = field_validator("days", mode="before")(number)
 
 
 @router.get("/v1/conversations/{conversation_id}/shares", summary="List the links to a conversation")
@@ -253,6 +255,8 @@ class SearchRequest(StrictBody):
     collection: str = Field(default="", description="Empty: the default collection.")
     history: list[HistoryMessage] = Field(default=[], description="Oldest first.")
     k: int = Field(default=10, ge=1, le=200, description="Passages wanted.")
+
+    _numbers = field_validator("k", mode="before")(number)
     where: Where | None = Field(default=None, description="Only passages whose metadata has these values.")
     search_for: str | None = Field(default=None, description="Search for this instead of the rewritten question.")
 

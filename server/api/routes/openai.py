@@ -12,11 +12,11 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 from starlette.responses import Response
 
 from index.query import Where
-from server.api.dependencies import Service
+from server.api.dependencies import Service, number
 from server.api.error_responses import error_body
 from server.api.sse import EVENTS, TurnStream, event_bytes, while_connected
 from server.chat import (
@@ -102,6 +102,8 @@ class CompletionRequest(_Tolerant):
     max_completion_tokens: int | None = Field(default=None, ge=1, description="The newer name of `max_tokens`.")
     temperature: float | None = Field(default=None, ge=0, le=2, description="Checked; the server's own is used.")
     top_p: float | None = Field(default=None, ge=0, le=1, description="Checked; the server's own is used.")
+
+    _numbers = field_validator("max_tokens", "max_completion_tokens", "temperature", "top_p", mode="before")(number)
     n: Literal[1] | None = Field(default=1, description="One answer is given.")
     anaphora: Options | None = None
 

@@ -55,6 +55,7 @@ def test_a_finished_run_is_not_trained_again(trained: Path, papers: Path, recipe
     assert (trained / "rewriter.json").stat().st_mtime_ns == before
 
 
+@pytest.mark.extended
 def test_two_runs_of_one_seed_are_the_same(papers: Path, tmp_path: Path, recipe_of: Recipes, run: Runs) -> None:
     recipe = recipe_of(stage={"steps": 6})
     one, other = (run(recipe, papers, tmp_path / name) for name in "ab")

@@ -156,6 +156,9 @@ class SupportEvent(_Event):
     cited: list[int]
     score: float
     supported: bool
+    contradicted: bool = Field(
+        default=False, description="Whether what it cites says something else: a number, a name, a negation is turned."
+    )
 
 
 class Alternative(_Event):

@@ -1,9 +1,10 @@
 """Answers as a chat gives them: every question of a set through the turn's own event stream, kept, and measured.
 
 Each finished turn is one line of a journal at once, so that an evaluation of hours can be stopped and gone on with.
-Three tables are measured: `answer` compares the words of answered turns with a reference, which is one right answer
+These tables are measured: `answer` compares the words of answered turns with a reference, which is one right answer
 of many; `citation` looks at what they cite, judged as in a chat (`server.turn.support`); `turn` counts refusals and
-seconds over all turns. Engine and rewriter are handed in.
+seconds over all turns; `answerable`, `unanswerable` and `underspecified` say what people met who asked such a question,
+and `evidence` whether the marked evidence of the answerable ones was shown. Engine and rewriter are handed in.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from evaluation.metrics import corpus_bleu, rouge, sentence_bleu, token_f1
 from evaluation.questions import BadRow, Question, json_rows
 from evaluation.retrieval import Bench, index_set
 from evaluation.run_folder import Latency, RunWriter, Scores, metrics_of, percentiles
-from evaluation.sets import EvalSet, placed
+from evaluation.sets import EvalSet, Place, placed, quoted_places
 from evaluation.significance import Estimate, estimate_of
 from server.turn.events import DoneEvent, ErrorEvent, Event, Evidence, EvidenceEvent, RewriteEvent
 from server.turn.models import TurnModels, answer_style
@@ -55,7 +56,7 @@ class AnsweredTurn:
     """Number, id, document, title, text and score of the evidence."""
 
     citations: tuple[Mapping[str, Any], ...] = ()
-    """Number cited, offset in the answer, and whether the server attributed it."""
+    """Number cited, offset in the answer, whether the server attributed it, and the quoted span of the document."""
 
     support: tuple[Mapping[str, Any], ...] = ()
     """Offsets of each statement, the numbers it cites, its score, and whether it is supported."""
@@ -67,6 +68,8 @@ class AnsweredTurn:
     turn_id: str = ""
     asks_back: bool = False
     """Whether it asks which of several things is meant."""
+    doubted: bool = False
+    """Whether it says itself that it may not answer."""
 
 
 def read_journal(path: Path) -> dict[str, AnsweredTurn]:
@@ -154,13 +157,20 @@ def answered(question: Question, events: Sequence[Event]) -> AnsweredTurn:
         turn,
         status=event.status,
         citations=tuple(
-            {"n": c.n, "passage_id": c.passage_id, "at": c.answer_start, "attributed": c.attributed}
+            {
+                "n": c.n,
+                "passage_id": c.passage_id,
+                "at": c.answer_start,
+                "attributed": c.attributed,
+                "place": (c.document_id, c.start, c.end),
+            }
             for c in event.citations
         ),
         support=tuple(support.model_dump(exclude={"type"}) for support in event.support),
         tokens={"prompt": event.prompt_tokens, "completion": event.completion_tokens},
         dropped=event.dropped_citations,
         asks_back=bool(event.alternatives),
+        doubted=event.doubted,
     )
 
 
@@ -212,18 +222,24 @@ def evaluate_answers(
             if judged and chat_model is not None:
                 journal = writer.path(eval_set.name, "judge.jsonl")
                 scores = judge_all(chat_model, eval_set.questions, turns[eval_set.name], journal, bench.progress)
-            measure(placed(eval_set, opened[names[eval_set.name]]), label, turns[eval_set.name], writer, scores)
+            collection = opened[names[eval_set.name]]
+            judgements = placed(eval_set, collection), quoted_places(eval_set, collection)
+            measure(*judgements, label, turns[eval_set.name], writer, scores)
     return missing
 
 
 def measure(
     chosen: EvalSet,
+    places: Mapping[str, Sequence[Place]],
     system: str,
     turns: Mapping[str, AnsweredTurn],
     writer: RunWriter,
     judged: Scores | None = None,
 ) -> None:
-    """Write the measures of all turns of a set into the run; `judged` are a judge's scores, where one was asked."""
+    """Write the measures of all turns of a set into the run.
+
+    `places` says by question where its evidence stands. `judged` are a judge's scores, where one was asked.
+    """
     by_id = {question.id: question for question in chosen.questions}
     done = {name: turn for name, turn in turns.items() if turn.status != "error"}
     failed = len(turns) - len(done)
@@ -243,6 +259,11 @@ def measure(
             if turn.status == "answered" and turn.support
         },
     }
+    for name, turn in done.items():
+        if level := _GROUPS.get(by_id[name].answerability):
+            tables.setdefault(level, {})[name] = outcome(turn)
+            if level == "answerable" and name in places:
+                tables.setdefault("evidence", {})[name] = evidence_shown(turn, places[name])
     if judged:
         tables["judge"] = judged
     for level, scores in tables.items():
@@ -260,6 +281,35 @@ def measure(
     seconds = [turn.seconds["total"] for turn in done.values() if "total" in turn.seconds]
     writer.latencies.append(Latency(chosen.name, system, *percentiles(seconds), len(seconds)))
     show(chosen, system, turns, writer)
+
+
+_GROUPS = {
+    "answerable": "answerable",
+    "partial": "answerable",
+    "unanswerable": "unanswerable",
+    "underspecified": "underspecified",
+}
+"""The table of a turn, by what people say of its question."""
+
+
+def outcome(turn: AnsweredTurn) -> dict[str, float]:
+    """Return what a person met: exactly one of `refused`, `asked back`, `doubted` and `sure` is 1."""
+    refused, asks = turn.status == "refused", turn.asks_back
+    doubted = turn.doubted and not (refused or asks)
+    values = {"refused": refused, "asked back": asks, "doubted": doubted, "sure": not (refused or asks or doubted)}
+    return {name: float(value) for name, value in values.items()}
+
+
+def evidence_shown(turn: AnsweredTurn, places: Sequence[Place]) -> dict[str, float]:
+    """Return whether a citation quotes one of the `places`, and whether it does so without a doubt."""
+    shown = any(overlaps(tuple(cited["place"]), place) for cited in turn.citations for place in places)
+    return {"shown": float(shown), "shown and sure": float(shown) * outcome(turn)["sure"]}
+
+
+def overlaps(cited: Place, place: Place) -> bool:
+    """Whether two spans of one document have at least half of the shorter one in common."""
+    (document, start, end), (other, first, last) = cited, place
+    return document == other and 2 * (min(end, last) - max(start, first)) >= min(end - start, last - first)
 
 
 def plain(answer: str) -> str:

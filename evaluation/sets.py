@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 Row: TypeAlias = Mapping[str, object]
 """A row of `corpus.jsonl`: `_id`, `title`, `text`, `metadata`."""
 
+Place: TypeAlias = tuple[str, int, int]
+"""A document id, and offsets of a span in its text."""
+
 By: TypeAlias = Literal["unit", "document", "parents"]
 
 
@@ -102,17 +105,32 @@ def placed(chosen: EvalSet, collection: Collection) -> EvalSet:
     """
     if not chosen.quotes:
         return chosen
-    known = {document.id for document in collection.documents()}
     passages: dict[str, dict[str, int]] = {}
     documents: dict[str, dict[str, int]] = {}
-    for question, quotes in chosen.quotes.items():
-        for quote in quotes:
-            name = document_id(quote.document, known)
-            if name and (ids := relevant(collection.passages(name), spans(collection.document(name).text, quote.text))):
+    for question, places in quoted_places(chosen, collection).items():
+        for name, start, end in places:
+            if ids := relevant(collection.passages(name), [(start, end)]):
                 passages.setdefault(question, {}).update(dict.fromkeys(ids, 1))
                 documents.setdefault(question, {})[name] = 1
     levels = (JudgedLevel("passage", passages), JudgedLevel("document", documents, "document"))
     return replace(chosen, levels=(*chosen.levels, *levels), quotes={})
+
+
+def quoted_places(chosen: EvalSet, collection: Collection) -> dict[str, tuple[Place, ...]]:
+    """Return where the quotes of each question stand in the collection; questions without such a place are left out."""
+    known = {document.id for document in collection.documents()}
+    places: dict[str, tuple[Place, ...]] = {}
+    for question, quotes in chosen.quotes.items():
+        named = ((document_id(quote.document, known), quote.text) for quote in quotes)
+        found = tuple(
+            (name, start, end)
+            for name, quote in named
+            if name
+            for start, end in spans(collection.document(name).text, quote)
+        )
+        if found:
+            places[question] = found
+    return places
 
 
 def judged_set(

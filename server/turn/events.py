@@ -187,6 +187,7 @@ class DoneEvent(_Event):
     completion_tokens: int = 0
     seconds: dict[str, float] = Field(description="rewrite, search, rerank, first_token, total; seconds.")
     warning: str = Field(default="", description="What a person should know although the turn went well.")
+    doubted: bool = Field(default=False, description="Whether the answer says itself that it may not answer.")
     alternatives: list[Alternative] = Field(
         default=[], description="What may be meant, where the turn asks back instead of answering."
     )

@@ -253,6 +253,7 @@ def _together(endings: Sequence[DoneEvent], answer: str, watch: Stopwatch) -> Do
             "completion_tokens": sum(ending.completion_tokens for ending in endings),
             "seconds": {**steps, **watch.all()},
             "warning": " ".join(dict.fromkeys(ending.warning for ending in endings if ending.warning)),
+            "doubted": any(ending.doubted for ending in endings),
             "answerable": min(chances, default=None),
             "answer_kind": kind,
         }

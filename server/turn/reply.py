@@ -229,6 +229,7 @@ class Reply:
             completion_tokens=self._usage.completion_tokens,
             seconds=self._watch.all(),
             warning=warning,
+            doubted=bool(warning) or (status == "quoted" and self._doubtful),
             alternatives=list(alternatives),
             answerable=None if self._chances is None else round(1 - self._chances.refuse, 3),
             answer_kind=kind,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -99,14 +99,16 @@ def test_refusals_and_citations_are_counted(tmp_path: Path) -> None:
         {"answer_start": 35, "answer_end": 55, "cited": [1], "score": 0.1, "supported": False},
     )
     cited = (
-        {"n": 1, "passage_id": "p1", "at": 32, "attributed": False},
-        {"n": 1, "passage_id": "p1", "at": 56, "attributed": True},
+        {"n": 1, "passage_id": "p1", "at": 32, "attributed": False, "place": ("d1", 30, 80)},
+        {"n": 1, "passage_id": "p1", "at": 56, "attributed": True, "place": ("d1", 10, 31)},
     )
     questions = (
         Question("a", "d1", "how long?", answer="Ten weeks.", answerability="answerable"),
         Question("b", "d2", "who?", answer="?", answerability="unanswerable"),
         Question("c", "d3", "where?", answer="Here.", answerability="answerable"),
         Question("d", "d4", "when?", answer="?", answerability="unanswerable"),
+        Question("e", "d4", "that one?", answer="?", answerability="underspecified"),
+        Question("f", "d5", "and now?", answer="So.", answerability="partial"),
     )
     chosen = EvalSet("set", None, questions, (JudgedLevel("passage", {"a": {"p1": 1}}),))
     turns = {
@@ -114,14 +116,22 @@ def test_refusals_and_citations_are_counted(tmp_path: Path) -> None:
         "b": turn("b", "refused"),
         "c": turn("c", "refused"),
         "d": turn("d", "error"),
+        "e": replace(turn("e", "answered"), asks_back=True),
+        "f": replace(turn("f", "quoted", "So. [1]"), doubted=True),
     }
     writer = run_folder.create_run(tmp_path, "answers", "x")
-    measure(chosen, "model", turns, writer, None)
+    measure(chosen, {"a": [("d1", 0, 40)], "c": [("d1", 50, 60)]}, "model", turns, writer, None)
     run = writer.finish(Settings(home=tmp_path))
     found = {(m.level, m.measure): m.mean for m in run.metrics if m.part == "all"}
     assert found["turn", "refusal precision"] == 0.5
     assert found["turn", "refusal recall"] == 1.0
-    assert found["turn", "false refusals"] == 0.5
+    assert found["turn", "false refusals"] == pytest.approx(1 / 3)
+    outcomes = ("refused", "asked back", "doubted", "sure")
+    assert [found["answerable", name] for name in outcomes] == pytest.approx([1 / 3, 0, 1 / 3, 1 / 3])
+    assert [found["unanswerable", name] for name in outcomes] == [1, 0, 0, 0]
+    assert [found["underspecified", name] for name in outcomes] == [0, 1, 0, 0]
+    assert found["evidence", "shown"] == 0.5, "the second citation lies within its place"
+    assert found["evidence", "shown and sure"] == 0.5
     assert found["citation", "citation precision"] == 0.5
     assert found["citation", "citation recall"] == 0.5
     assert found["citation", "cites what is labelled"] == 1.0

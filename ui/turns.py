@@ -35,7 +35,7 @@ from ui.source_panel import sources_html, variant_name
 from ui.templates import render
 
 _MARKER = re.compile(r"\[(\d{1,3})\]")
-_UNSUPPORTED = message("No source that this sentence cites clearly says so.")
+_UNSUPPORTED = message("This sentence could not be matched with what it cites.")
 _UNCITED = message("This sentence cites no source.")
 
 _STEPS = (

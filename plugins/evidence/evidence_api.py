@@ -73,11 +73,11 @@ async def why_cited(
         int, Query(ge=0, le=_LARGEST, description="Offset in the answer, where more than one sentence cites it.")
     ] = 0,
 ) -> WhyView:
-    """At most five sentences of the source that bear on the answer's sentence, or that it does not seem to say so."""
+    """At most five sentences of the source that bear on the answer's sentence; none where none could be matched."""
     return await while_connected(request, quotes.why_of_turn(turn_id, n, at))
 
 
 @router.post("/v1/why", summary="Say what of a document a sentence that cites it means")
 async def why(body: WhyRequest, request: Request, quotes: Quotes) -> WhyView:
-    """At most five sentences of the document that bear on the sentence, or that it does not seem to say so."""
+    """At most five sentences of the document that bear on the sentence; none where none could be matched with it."""
     return await while_connected(request, quotes.why(body.collection, body.document_id, body.citance))

@@ -31,7 +31,7 @@ SENTENCES = 5
 """Sentences shown."""
 
 NEAR = 0.55
-"""A source none of whose sentences has this cosine to the citing one does not seem to say so."""
+"""Least cosine to the citing sentence; of a source without such a sentence nothing is shown."""
 WORDS = 0.15
 """The same by shared words, where there is no encoder."""
 LEAD_NEAR = 0.5
@@ -69,7 +69,7 @@ class WhySource:
 class WhyFound:
     """The ids of all sentences, best first, and the sentences to show, in the document's order.
 
-    Without `bears` nothing is shown: the source does not seem to say so. `near` is the cosine of the nearest sentence
+    Without `bears` nothing is shown: no sentence could be matched. `near` is the cosine of the nearest sentence
     (the share of words without an encoder).
     """
 

@@ -60,7 +60,7 @@ class WhyView(View):
     collection: str
     title: str
     citance: str = Field(description="The sentence that cites the document.")
-    bears: bool = Field(description="False: the document does not seem to say so, and nothing is shown.")
+    bears: bool = Field(description="False: no sentence could be matched, and nothing is shown.")
     lead: str = Field(description="What the document begins with: its abstract, or its first paragraph.")
     lead_first: bool = Field(description="True where the lead fits the sentence, and is better read first.")
     shown: tuple[WhySentenceView, ...] = Field(description="At most five sentences; quotations in reading order.")

@@ -1,8 +1,8 @@
 """Messages of the server itself, and how they stay out of the history.
 
 Refusals, introductions to quotes and replies to "thanks!" are for the reader. In the history they would mislead a
-rewriter, a search or a model: "The documents do not seem to answer this" holds words that look like a topic. A question
-back stays, because the next message answers it. Messages use the language of the request and are recognised in all.
+rewriter, a search or a model: "I found no sure answer to this" holds words that look like a topic. A question back
+stays, because the next message answers it. Messages use the language of the request and are recognised in all.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from server.settings import IndexSettings
 from text.languages import AUTO, ENGLISH, NAMES, language_of
 from text.translation import everywhere, gettext, message, ngettext
 
-INTRODUCTION = message("No language model is at work, so these are sentences from the documents, as they stand:")
-DOUBTFUL = message("No sentence of the documents surely answers this. These come nearest:")
+INTRODUCTION = message("From the documents, word for word:")
+DOUBTFUL = message("I am not sure that these sentences answer it; they come nearest:")
 UNSUPPORTED = message("Nothing in this answer could be matched with the documents: check it against the sources.")
 NEAREST_INSTEAD = message("What comes nearest in the documents:")
 """Announces the sentences that are quoted below an answer nothing supports."""
-NOTHING_FOUND = message("Nothing in the documents matches this question. Try other words, or another collection.")
+NOTHING_FOUND = message("The search found nothing for this question. Try other words, or another collection.")
 WELCOME = message("You are welcome.")
 GREETING = message("Hello. What would you like to know about these documents?")
 
-_REFUSES = message("The documents do not seem to answer this.")
-_NEAREST, _NONE = message("; this comes nearest:"), message("; none of them says it.")
+_REFUSES = message("I found no sure answer to this in the documents.")
+_NEAREST, _NONE = message("; this comes nearest:"), message("; I found nothing near enough to quote.")
 _OWN = (INTRODUCTION, DOUBTFUL, NEAREST_INSTEAD, WELCOME, GREETING)
 
 _WORD = regex.compile(r"[\p{L}\p{N}]+(?:['’]\p{L}+)*")

@@ -54,7 +54,7 @@ def test_a_line_for_each_citance_with_its_whole_ranking_and_five_quotations_in_o
     assert [one["ids"] for one in found["shown"]] == [[name] for name in sorted(found["ranking"][:5])]
     texts = {name: text for name, _, text in SENTENCES}
     assert all(one["text"] == texts[one["ids"][0]] for one in found["shown"])
-    assert (refused["shown"], refused["lead_first"]) == ([], False), "the source does not seem to say so"
+    assert (refused["shown"], refused["lead_first"]) == ([], False), "no sentence could be matched"
     assert "Only words are compared" in said
     assert not (tmp_path / "out.jsonl.partial").exists()
 

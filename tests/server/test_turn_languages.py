@@ -119,7 +119,7 @@ def test_a_refusal_says_which_languages_are_understood_and_a_multilingual_encode
     assert "This question seems to be in German; the search understands English." in said
     said, _ = told(running, "docs", "de-CH, en;q=0.5")
     assert said.startswith(
-        "Die Dokumente scheinen das nicht zu beantworten. Diese Frage scheint auf Deutsch gestellt zu"
+        "Ich habe in den Dokumenten keine sichere Antwort darauf gefunden. Diese Frage scheint auf Deutsch gestellt zu"
     )
     assert not history_for_model([Message("assistant", said)]).messages
 

@@ -62,7 +62,7 @@ def test_any_text_is_judged(said: str) -> None:
     assert smalltalk_reply(said) in ("", WELCOME, GREETING)
 
 
-REFUSED = no_answer("tax\n\nforms", ["Hand\n\nbook; none of them says it.", "b"], 6, nearest=True)
+REFUSED = no_answer("tax\n\nforms", ["Hand\n\nbook; I found nothing near enough to quote.", "b"], 6, nearest=True)
 
 
 def said(*texts: str) -> tuple[Message, ...]:

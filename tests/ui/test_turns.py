@@ -134,7 +134,7 @@ def test_a_refusal_says_so_and_how_to_go_on() -> None:
     assert 'data-state="refused"' in html
     assert "Other words in “Searched” may find better sources." in html
     # The server has said in the answer that the documents do not hold it: once is enough.
-    assert "do not seem to answer" not in html
+    assert "found no sure answer" not in html
 
 
 def test_an_error_shows_its_remedy_and_keeps_the_citations_shown_until_then() -> None:

@@ -31,7 +31,7 @@ def test_why_a_source_is_cited_is_escaped_and_linked() -> None:
     assert "<script" not in html
     assert "<i>" not in html
     assert 'data-start="16" data-end="30"' in html
-    assert "This source does not seem to say so." in str(why_html(why(bears=False)))
+    assert "No sentence of this source could be matched with it." in str(why_html(why(bears=False)))
 
 
 def test_a_quote_made_readable_is_escaped() -> None:

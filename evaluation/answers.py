@@ -45,7 +45,7 @@ _KEPT = {"n", "passage_id", "document_id", "title", "heading", "start", "end", "
 
 @dataclass(frozen=True, slots=True)
 class AnsweredTurn:
-    """Outcome of one question. `status` is a turn's (`answered`, `quoted`, `refused`) or `error`."""
+    """Outcome of one question. `status` is a turn's (`server.turn.events.Status`) or `error`."""
 
     id: str
     question: str
@@ -66,8 +66,6 @@ class AnsweredTurn:
     dropped: int = 0
     problem: str = ""
     turn_id: str = ""
-    asks_back: bool = False
-    """Whether it asks which of several things is meant."""
     doubted: bool = False
     """Whether it says itself that it may not answer."""
 
@@ -169,7 +167,6 @@ def answered(question: Question, events: Sequence[Event]) -> AnsweredTurn:
         support=tuple(support.model_dump(exclude={"type"}) for support in event.support),
         tokens={"prompt": event.prompt_tokens, "completion": event.completion_tokens},
         dropped=event.dropped_citations,
-        asks_back=bool(event.alternatives),
         doubted=event.doubted,
     )
 
@@ -248,7 +245,9 @@ def measure(
     compared = {
         name: turn
         for name, turn in done.items()
-        if turn.status != "refused" and by_id[name].answer and by_id[name].answerability not in ("unanswerable",)
+        if turn.status not in ("asked", "refused")
+        and by_id[name].answer
+        and by_id[name].answerability not in ("unanswerable",)
     }
     tables: dict[str, Scores] = {
         "turn": {name: _turn(turn) for name, turn in done.items()},
@@ -294,7 +293,7 @@ _GROUPS = {
 
 def outcome(turn: AnsweredTurn) -> dict[str, float]:
     """Return what a person met: exactly one of `refused`, `asked back`, `doubted` and `sure` is 1."""
-    refused, asks = turn.status == "refused", turn.asks_back
+    refused, asks = turn.status == "refused", turn.status == "asked"
     doubted = turn.doubted and not (refused or asks)
     values = {"refused": refused, "asked back": asks, "doubted": doubted, "sure": not (refused or asks or doubted)}
     return {name: float(value) for name, value in values.items()}
@@ -338,11 +337,12 @@ def _texts(turns: Mapping[str, AnsweredTurn], questions: Mapping[str, Question])
 def _turn(turn: AnsweredTurn) -> dict[str, float]:
     values = (
         float(turn.status == "refused"),
+        float(turn.status == "asked"),
         turn.seconds.get("first_token", turn.seconds.get("total", 0.0)),
         turn.seconds.get("total", 0.0),
         float(turn.tokens.get("completion", 0)),
     )
-    return dict(zip(("refused", "first token s", "total s", "answer tokens"), values, strict=True))
+    return dict(zip(("refused", "asked back", "first token s", "total s", "answer tokens"), values, strict=True))
 
 
 def _citations(turn: AnsweredTurn, relevant: frozenset[str]) -> dict[str, float]:

@@ -196,7 +196,7 @@ class TurnView:
     @property
     def shown_citations(self) -> list[CitationEvent]:
         """The turn's citations; for one that was cut short, those its markers name."""
-        if self.citations or self.state in ("running", "answered", "quoted", "refused"):
+        if self.citations or self.state in ("running", "answered", "quoted", "asked", "refused"):
             return self.citations
         passages = {passage.n: passage for passage in self.passages}
         pairs = [(marker, passages.get(int(marker[1]))) for marker in _MARKER.finditer(self.text)]

@@ -152,7 +152,7 @@ def _row(gold: JudgedQuestion, turn: AnsweredTurn) -> Row:
         "rewrite": cut(question.rewrite),
         "expected": cut(question.answer),
         "quotes": [{"document": quote.document, "quote": cut(quote.text)} for quote in gold.quotes],
-        "status": "asked back" if turn.asks_back else turn.status,
+        "status": "asked back" if turn.status == "asked" else turn.status,
         "answer": cut(own_text(turn)),
         "evidence": [
             " › ".join((passage["title"] or passage["document_id"], *passage["heading"])) for passage in turn.passages

@@ -53,7 +53,7 @@ class AnswerVerdict:
 
 def verdict(gold: JudgedQuestion, turn: AnsweredTurn, judge: BaseChatModel | None = None) -> AnswerVerdict:
     """Of a turn that ended; blocks while a judge thinks."""
-    silent = turn.status == "refused" or turn.asks_back
+    silent = turn.status in ("asked", "refused")
     if gold.question.answerability == "unanswerable":
         made_up = turn.status == "answered" and _unsupported(turn)
         return AnswerVerdict(silent, float(silent), "" if silent else "hallucination" if made_up else "false positive")

@@ -256,7 +256,7 @@ class RunningTurn(AsyncIterator[Event]):
                 metrics.dropped_citations.inc(event.dropped_citations)
                 metrics.tokens.labels("prompt").inc(event.prompt_tokens)
                 metrics.tokens.labels("completion").inc(event.completion_tokens)
-                self._count("asked" if event.alternatives else event.status, event.seconds)
+                self._count(event.status, event.seconds)
                 await self._finish(event.status, event)
                 if self._problem:
                     return event.model_copy(update={"warning": self._problem})

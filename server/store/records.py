@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 
-from server.turn.events import DoneEvent, ErrorEvent, EvidenceEvent, RewriteEvent
+from server.turn.events import DoneEvent, ErrorEvent, EvidenceEvent, RewriteEvent, Status
 
 
 class StoreError(Exception):
@@ -29,7 +29,7 @@ class BackupError(StoreError):
     """A backup cannot be made or restored; nothing was changed."""
 
 
-TurnStatus: TypeAlias = Literal["pending", "answered", "quoted", "refused", "failed", "interrupted"]
+TurnStatus: TypeAlias = Literal[Status, "pending", "failed", "interrupted"]
 """pending: running now. failed: ended with an error event. interrupted: stopped by the reader, or the
 server ended before the answer did; what had been shown until then stands in `answer`."""
 
@@ -218,6 +218,7 @@ class DayCounts(View):
 
     day: str
     turns: int
+    asked: int
     refused: int
     failed: int
     rated_down: int

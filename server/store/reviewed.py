@@ -171,7 +171,7 @@ def candidates(
         .join_from(TURNS, FEEDBACK, isouter=True)
         .join(COUNTING_REVIEWS, COUNTING_REVIEWS.c.turn_id == TURNS.c.id, isouter=True)
         .where(visible(TURNS, who), TURNS.c.conversation_id.is_not(None), not_(TURNS.c.replaced))
-        .where(TURNS.c.status.in_(("answered", "quoted", "refused")), TURNS.c.question != "")
+        .where(TURNS.c.status.in_(("answered", "quoted", "asked", "refused")), TURNS.c.question != "")
         .where(COUNTING_REVIEWS.c.n.is_(None) if state == "open" else COUNTING_REVIEWS.c.n.is_not(None))
         .where(TURNS.c.question.icontains(words, autoescape=True))
         .order_by(TURNS.c.n.desc())

@@ -46,7 +46,26 @@ if TYPE_CHECKING:
 
 METADATA = MetaData()
 
-REVISIONS: dict[str, Callable[[Operations], None]] = {"0001": lambda _: None}
+TURN_STATUSES = ("pending", "answered", "quoted", "asked", "refused", "failed", "interrupted")
+
+
+def _turns_may_be_asked(change: Operations) -> None:
+    """Let a turn have the status `asked`."""
+    connection = change.get_bind()
+    if connection.dialect.name != "sqlite":
+        change.drop_constraint("turns_status_check", "turns")
+        change.create_check_constraint("turns_status_check", "turns", _in("status", *TURN_STATUSES))
+        return
+    # SQLite alters no constraint; editing the table's text is its documented way where the rows stay as they are.
+    connection.exec_driver_sql("PRAGMA writable_schema = ON")
+    connection.exec_driver_sql(
+        "UPDATE sqlite_master SET sql = replace(sql, ?, ?) WHERE type = 'table' AND name = 'turns'",
+        ("'quoted', 'refused'", "'quoted', 'asked', 'refused'"),
+    )
+    connection.exec_driver_sql("PRAGMA writable_schema = RESET")
+
+
+REVISIONS: dict[str, Callable[[Operations], None]] = {"0001": lambda _: None, "0002": _turns_may_be_asked}
 """What changes the tables of an older database, in order; new ones are made as they stand here."""
 
 NUMBER = BigInteger().with_variant(INTEGER(), "sqlite")
@@ -78,8 +97,12 @@ def _number(*, counted: bool = True) -> Column[Any]:
     return Column("n", NUMBER, primary_key=True, autoincrement="auto" if counted else False)
 
 
+def _in(name: str, *values: str) -> str:
+    return f"{name} IN ({', '.join(map(repr, values))})"
+
+
 def _one_of(name: str, *values: str) -> CheckConstraint:
-    return CheckConstraint(f"{name} IN ({', '.join(map(repr, values))})")
+    return CheckConstraint(_in(name, *values))
 
 
 def _of(table: str, name: str, *, key: bool = False, nullable: bool = False) -> Column[Any]:
@@ -124,7 +147,7 @@ TURNS = _table(
     Column("chosen", NUMBER, nullable=False, server_default=text("0")),
     # Follows from these two: whether it lies beside what is shown.
     Column("replaced", FLAG, nullable=False, server_default=false()),
-    _one_of("status", "pending", "answered", "quoted", "refused", "failed", "interrupted"),
+    _one_of("status", *TURN_STATUSES),
 )
 Index("turns_by_conversation", TURNS.c.conversation_id, TURNS.c.n)
 Index("turns_by_owner", TURNS.c.owner)

@@ -24,6 +24,7 @@ def days(connection: Connection, who: Principal, collection: str, since: float) 
         select(
             day_of(TURNS.c.created).label("day"),
             func.count().label("turns"),
+            _how_many(status == "asked").label("asked"),
             _how_many(status == "refused").label("refused"),
             _how_many(status.in_(("failed", "interrupted"))).label("failed"),
             _how_many(FEEDBACK.c.rating == "down").label("rated_down"),

@@ -12,6 +12,9 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
+Status: TypeAlias = Literal["answered", "quoted", "asked", "refused"]
+"""answered: a model wrote. quoted: no model wrote, sentences were quoted. asked: the answer is a question back, which
+names alternatives. refused: the documents do not seem to hold the answer."""
 AnswerKind: TypeAlias = Literal["extractive", "abstractive", "yes/no", "unanswerable"]
 
 
@@ -171,13 +174,14 @@ class Alternative(_Event):
 class DoneEvent(_Event):
     """The turn ended well. `status` `quoted` means that no model wrote: sentences were quoted.
 
-    With `alternatives` the answer is a question back, which names them; what is said next answers it.
+    `asked` means that the answer is a question back, which names `alternatives`; the next question may be one of them,
+    a part of one, or its number.
     """
 
     type: Literal["done"] = "done"
     turn_id: str
     conversation_id: str | None
-    status: Literal["answered", "quoted", "refused"]
+    status: Status
     answer: str
     finish_reason: Literal["stop", "length"] = "stop"
     citations: list[CitationEvent]

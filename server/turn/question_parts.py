@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import regex
 
 from index.query import Hit
 from rewriter.protocol import Conversation, Message
-from server.turn.decision import unformatted
+from server.turn.ask_back import unformatted
 from server.turn.events import (
     AnswerKind,
     CitationEvent,
@@ -24,6 +23,7 @@ from server.turn.events import (
     Event,
     Evidence,
     EvidenceEvent,
+    Status,
     StepEvent,
     SupportEvent,
     TokenEvent,
@@ -230,9 +230,7 @@ def _moved_ending(done: DoneEvent, by: int) -> DoneEvent:
 def _together(endings: Sequence[DoneEvent], answer: str, watch: Stopwatch) -> DoneEvent:
     """One ending: answered where a part was, refused only where all were."""
     statuses = {ending.status for ending in endings}
-    status: Literal["answered", "quoted", "refused"] = (
-        "answered" if "answered" in statuses else "quoted" if "quoted" in statuses else "refused"
-    )
+    status: Status = "answered" if "answered" in statuses else "quoted" if "quoted" in statuses else "refused"
     kinds = {ending.answer_kind for ending in endings if ending.status != "refused"}
     kind: AnswerKind | None = (
         "unanswerable" if status == "refused" else kinds.pop() if len(kinds) == 1 else "abstractive"

@@ -11,12 +11,13 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from server.settings import Settings
 from server.turn.answer import AnswerReader, answer_kind
-from server.turn.decision import Chances, question_back
-from server.turn.events import Alternative, AnswerKind, DoneEvent, Event, Evidence, EvidenceEvent, RewriteEvent
+from server.turn.ask_back import question_back
+from server.turn.decision import Chances
+from server.turn.events import Alternative, AnswerKind, DoneEvent, Event, Evidence, EvidenceEvent, RewriteEvent, Status
 from server.turn.evidence import READS_IN_CONTEXT, best_sentences, nearest_sentences
 from server.turn.models import GeneratedText, ModelStream, TurnModels
 from server.turn.prompt import TurnPrompt
@@ -37,8 +38,6 @@ from text.translation import gettext
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
-
-Status = Literal["answered", "quoted", "refused"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +101,7 @@ class Reply:
         if selection.alternatives:
             self._watch.first_token()
             events = self.reader.say(question_back(selection.alternatives))
-            return [*events, self._done("answered", alternatives=selection.alternatives)]
+            return [*events, self._done("asked", alternatives=selection.alternatives)]
         if selection.unanswerable:
             return self._refuse(plan, passages, nearest)
         with self._watch.begin("generate") as step:
@@ -212,10 +211,10 @@ class Reply:
 
     def _done(self, status: Status, warning: str = "", alternatives: Sequence[Alternative] = ()) -> DoneEvent:
         answer = self.reader.answer()
-        kind: AnswerKind | None = "unanswerable" if status == "refused" else "extractive"
-        if status == "answered":
-            # Small talk has no evidence, and a question back is no answer.
-            kind = answer_kind(answer.plain, self._texts) if self._texts and not alternatives else None
+        kinds: dict[Status, AnswerKind] = {"refused": "unanswerable", "quoted": "extractive"}
+        kind = kinds.get(status)
+        if status == "answered" and self._texts:  # small talk has no evidence
+            kind = answer_kind(answer.plain, self._texts)
         return DoneEvent(
             turn_id=self._turn_id,
             conversation_id=self._conversation_id,

@@ -25,7 +25,8 @@ from index.query import Hit, Where
 from rewriter.protocol import Conversation
 from server.engines.base import EngineError
 from server.settings import Settings
-from server.turn.decision import alternatives, asked_back, chances, decide, language_of_hits
+from server.turn.ask_back import alternatives, asked_back
+from server.turn.decision import chances, decide, language_of_hits
 from server.turn.events import ErrorEvent, Event, EvidenceEvent, NearestEvent
 from server.turn.evidence import excerpts, renumbered, select_evidence
 from server.turn.models import ModelSource, TurnModels

@@ -116,7 +116,7 @@ def test_refusals_and_citations_are_counted(tmp_path: Path) -> None:
         "b": turn("b", "refused"),
         "c": turn("c", "refused"),
         "d": turn("d", "error"),
-        "e": replace(turn("e", "answered"), asks_back=True),
+        "e": turn("e", "asked"),
         "f": replace(turn("f", "quoted", "So. [1]"), doubted=True),
     }
     writer = run_folder.create_run(tmp_path, "answers", "x")

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from server.access import Principal
 from server.store import Database, StoreError, conversations, turns
-from server.store.schema import METADATA, REVISIONS
+from server.store.schema import METADATA, REVISIONS, TURNS
 from tests.rows import ALL, MINE
 
 EXPRESSIONS = pytest.mark.filterwarnings(
@@ -72,6 +72,33 @@ def test_a_later_revision_changes_what_is_there_and_an_older_version_refuses_it(
             assert [tuple(row) for row in rows] == [(made.id, "red")]
     with pytest.raises(StoreError, match="newer Anaphora"):
         Database(place)
+
+
+def test_turns_of_an_older_database_may_ask_back(place: Path | str) -> None:
+    def older(connection: Connection) -> None:
+        operations = Operations(MigrationContext.configure(connection))
+        if connection.dialect.name == "sqlite":
+            connection.exec_driver_sql("PRAGMA writable_schema = ON")
+            connection.exec_driver_sql("UPDATE sqlite_master SET sql = replace(sql, ' ''asked'',', '')")
+            connection.exec_driver_sql("PRAGMA writable_schema = RESET")
+        else:
+            operations.drop_constraint("turns_status_check", "turns")
+            operations.create_check_constraint("turns_status_check", "turns", "status IN ('pending', 'refused')")
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0001'")
+
+    def asked(connection: Connection, turn_id: str) -> None:
+        row = {"id": turn_id, "collection": "docs", "question": "?", "status": "asked", "runner": "x", "created": 0.0}
+        connection.execute(sa.insert(TURNS), row)
+
+    first = Database(place)
+    first.write_blocking(older)
+    with pytest.raises(sa.exc.IntegrityError):
+        first.write_blocking(asked, "before")
+    first.close()
+    for turn_id in ("t1", "t2"):
+        again = Database(place)
+        again.write_blocking(asked, turn_id)
+        again.close()
 
 
 def test_a_revision_that_fails_changes_nothing(place: Path | str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,7 @@ from server.chat import (
     Unavailable,
 )
 from server.chat.running_turn import MAX_HISTORY_MESSAGES, RunningTurn
-from server.turn.events import Alternative, AnswerKind
+from server.turn.events import Alternative, AnswerKind, Status
 
 
 class _Tolerant(BaseModel):
@@ -112,7 +112,7 @@ class Details(BaseModel):
     """Values that OpenAI's response has no field for."""
 
     turn_id: str = Field(description="Names the turn for feedback and traces.")
-    status: Literal["answered", "quoted", "refused"]
+    status: Status
     citations: list[CitationEvent]
     rewrite: RewriteEvent | None
     evidence: list[Evidence]
@@ -120,7 +120,7 @@ class Details(BaseModel):
     dropped_citations: int
     seconds: dict[str, float]
     warning: str
-    alternatives: list[Alternative] = Field(description="What may be meant, where the answer is a question back.")
+    alternatives: list[Alternative] = Field(description="What may be meant, where `status` is `asked`.")
     answerable: float | None = Field(description="Calibrated chance that the passages answer the question.")
     answer_kind: AnswerKind | None = Field(description="As in the event `done` of a turn.")
 

@@ -337,12 +337,11 @@ def _texts(turns: Mapping[str, AnsweredTurn], questions: Mapping[str, Question])
 def _turn(turn: AnsweredTurn) -> dict[str, float]:
     values = (
         float(turn.status == "refused"),
-        float(turn.status == "asked"),
         turn.seconds.get("first_token", turn.seconds.get("total", 0.0)),
         turn.seconds.get("total", 0.0),
         float(turn.tokens.get("completion", 0)),
     )
-    return dict(zip(("refused", "asked back", "first token s", "total s", "answer tokens"), values, strict=True))
+    return dict(zip(("refused", "first token s", "total s", "answer tokens"), values, strict=True))
 
 
 def _citations(turn: AnsweredTurn, relevant: frozenset[str]) -> dict[str, float]:

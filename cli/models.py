@@ -5,6 +5,7 @@ The fetching itself is `server.registry`'s, promotion is `server.runs`'s.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -29,38 +30,46 @@ def list_models(ctx: typer.Context) -> None:
     if ctx.invoked_subcommand is not None:
         return
     from cli.shared.console import open_table
-    from server.registry import registered_models, remembered
+    from server.installation import recommendation
+    from server.processes import machine_cores
+    from server.registry import recommended_models, registered_models, remembered
 
     state = state_of(ctx)
-    home = state.settings().home
+    settings = state.settings()
+    home, asked = settings.home, remembered(settings.home)
     table = open_table("name", "kind", "size", "licence", "fetched", "what it is", right=("size",))
-    for model in (*registered_models().values(), *remembered(home).values()):
+    for model in (*registered_models().values(), *asked.values()):
         fetched = "yes" if model.fetched(home) else "no"
         size = f"{model.size / 1e6:,.0f} MB"
         table.add_row(model.name, model.kind, size, model.licence, fetched, model.description)
+    for offer in recommended_models().values():
+        if offer.reference not in asked:
+            about = f"{offer.description} From the hub; {offer.needs(machine_cores())}."
+            table.add_row(offer.name, "llm", f"{offer.size / 1e6:,.0f} MB", offer.licence, "no", about)
     state.out.print(table)
+    if told := recommendation(settings):
+        state.err.print(f"\n{told}", soft_wrap=True)
 
 
 @app.command()
 def fetch(
     ctx: typer.Context,
-    names: Annotated[list[str], typer.Argument(help="Names from `anaphora models`.", show_default=False)],
+    names: Annotated[
+        list[str], typer.Argument(help="Names from `anaphora models`, or hf:OWNER/REPO/FILE.gguf.", show_default=False)
+    ],
+    anyway: Annotated[bool, typer.Option("--anyway", help="Even where this machine has too little memory.")] = False,
 ) -> None:
     """Fetch models into the home folder and print where each lies: the GGUF file of an LLM, else a folder.
 
-    What an earlier run left is resumed; verified models are left alone.
+    Size, licence, origin and SHA-256 are told first. What an earlier run left is resumed; verified models are kept.
     """
-    from cli.shared.resources import fetch_progress
-    from server.registry import fetch as fetch_model
-    from server.registry import find, hub_model
+    from cli.shared.resources import fetch_told
+    from server.registry.fetching import known
 
     state = state_of(ctx)
     home = state.settings().home
-    for model in [hub_model(name, home) if name.startswith("hf:") else find(name) for name in names]:
-        if not model.packages:
-            state.err.print(model.description, soft_wrap=True)
-        with fetch_progress(state.err) as progress:
-            path = fetch_model(model, home, progress)
+    for model in [known(name, home) for name in names]:
+        path = fetch_told(model, home, state, memory=sys.maxsize if anyway else None)
         state.out.print(str(path), soft_wrap=True)
 
 

@@ -66,7 +66,7 @@ def serve(
             raise InputError(f"Restoring {settings.home} was cut short; run `anaphora restore FILE` again first.")
         demand_key(settings)
         sock = held.enter_context(contextlib.closing(listen(settings.server)))
-        _tell_nearby(settings, state)
+        _tell_answering(settings, state)
         fetch_models(settings, state, llm=True)
         values = effective(settings, state.settings_class(), state.flags(flags))
         chosen = {row.setting.name: row.value for row in values if row.source != "default"}
@@ -75,15 +75,17 @@ def serve(
         raise typer.Exit(code)
 
 
-def _tell_nearby(settings: Settings, state: State) -> None:
-    """On the first start, before a model is fetched: which model servers of this machine could answer instead."""
-    from server.installation import nearby_servers
-    from server.registry import registered_models
+def _tell_answering(settings: Settings, state: State) -> None:
+    """On the first start, where nobody chose a model: what answers, and what of this machine or the hub could."""
+    from server.installation import nearby_servers, recommendation
 
-    model = registered_models().get(settings.llm.model)
-    if model is not None and not model.fetched(settings.home):
-        for seen in nearby_servers():
-            state.err.print(sanitize_line(str(seen)), soft_wrap=True)
+    model = settings.llm.model
+    if model != type(settings.llm).model_fields["model"].default or (settings.home / "collections").exists():
+        return
+    quoted = model.casefold() == "none"
+    now = "Answers are quoted from your documents; no language model writes them." if quoted else f"{model} answers."
+    told = (now, recommendation(settings), *map(str, nearby_servers()))
+    state.err.print(sanitize_line(" ".join(filter(None, told))), soft_wrap=True)
 
 
 async def _serve(

@@ -13,6 +13,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Literal
 
 from server.plugins import parts
+from server.processes import has_gpu, machine_cores, machine_memory
 from server.settings import SERVERS
 from text.modules import unreachable
 from text.sanitize import without_credentials
@@ -113,7 +114,7 @@ def check_database(settings: Settings) -> Iterator[Finding]:
 
 def check_models(settings: Settings) -> Iterator[Finding]:
     """The models the settings name are there, and are what was fetched."""
-    from server.registry import registered_models, remembered
+    from server.registry import hub_reference, registered_models, remembered
     from server.registry.fetching import sha256
     from server.rewriters import chosen_reranker
 
@@ -121,10 +122,10 @@ def check_models(settings: Settings) -> Iterator[Finding]:
     wanted = [("embedding model", settings.index.encoder)]
     if settings.retrieval.rerank != "never":
         wanted.append(("reranker", chosen_reranker(settings)))
-    if settings.llm.model in models or settings.llm.model.startswith("hf:"):
-        wanted.append(("language model", settings.llm.model))
+    if settings.llm.model in models or hub_reference(settings.llm.model):
+        wanted.append(("language model", hub_reference(settings.llm.model) or settings.llm.model))
     for what, name in wanted:
-        if name not in models and name.startswith("hf:"):
+        if name not in models and hub_reference(name):
             yield Finding(what, "fail", f"{name} is not fetched", f"Run `anaphora models fetch {name}`.")
         elif name not in models and Path(name).expanduser().exists():
             yield Finding(what, "ok", f"{name} (a folder)")
@@ -240,6 +241,37 @@ def check_nearby(settings: Settings) -> Iterator[Finding]:
     for seen in nearby_servers():
         if seen.url != settings.llm.address:
             yield Finding("on this machine", "ok", str(seen))
+
+
+SERVER_MEMORY = 2 << 30
+"""Bytes that the server takes beside a language model, with some to spare."""
+
+
+def recommendation(settings: Settings) -> str:
+    """Return what would answer better on this machine than the settings' model, and the command for it.
+
+    Empty where the settings name one of those models, or a server.
+    """
+    from server.registry import hub_reference, recommended_models
+
+    if hub_reference(settings.llm.model) or settings.llm.remote:
+        return ""
+    memory, cores = machine_memory(), machine_cores()
+    machine = f"{memory / 1e9:.0f} GB of memory and {cores} core{'s' if cores > 1 else ''}"
+    fitting = [model for model in recommended_models().values() if model.memory + SERVER_MEMORY <= memory]
+    if fitting:
+        best = fitting[0]
+        told = (
+            f"This machine ({machine}) can run a model that should answer better: {best.name}, "
+            f"{best.size / 1e9:.1f} GB from the hub, {best.licence}, {best.needs(cores)}. "
+            f"`anaphora models fetch {best.name}` fetches it; `make run MODEL={best.name}`, or `anaphora serve --model "
+            f"{best.name}`, uses it."
+        )
+    else:
+        told = f"The local models that answer better need more than this machine has ({machine})."
+    if has_gpu():
+        told += " It has a GPU: a model that vLLM serves answers best; see docs/operate/vllm.md, then `--model vllm`."
+    return told
 
 
 LOOK_SECONDS = 0.5

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from index.collection import Collection
     from rewriter.protocol import Rewriter
     from server.chat.loaded_models import Models
+    from server.registry import RegisteredModel
     from server.registry.fetching import FetchProgress, Report
     from server.settings import LLMSettings, Settings
     from server.store import Database
@@ -62,7 +63,8 @@ def fetch_models(
 
     Raises FetchError or DiskFull when a model cannot be fetched, UnknownModel for a language model that is none.
     """
-    from server.registry import ensure, hub_model, registered_models
+    from server.registry import hub_reference, registered_models
+    from server.registry.fetching import known
     from server.rewriters import chosen_reranker
 
     if llm:
@@ -73,13 +75,25 @@ def fetch_models(
         names.append(chosen_reranker(settings))
     if llm:
         names += [settings.llm.model, *settings.llm.choices.values()]
-    models = registered_models()
-    with fetch_progress(state.err) as report:
-        for name in names:
-            if name.startswith("hf:"):
-                state.err.print(hub_model(name, settings.home).description, soft_wrap=True)
-            if name in models or name.startswith("hf:"):
-                ensure(name, settings.home, report)
+    for name in names:
+        if (name in registered_models() or hub_reference(name)) and not Path(name).exists():
+            fetch_told(known(name, settings.home), settings.home, state)
+
+
+def fetch_told(model: RegisteredModel, home: Path, state: State, memory: int | None = None) -> Path:
+    """`server.registry.fetch` with progress; before what is not there yet, say what comes from where."""
+    from server.registry import fetch
+
+    if not model.fetched(home):
+        digest = f", SHA-256 {model.files[0].sha256}" if len(model.files) == 1 else ""
+        about = f"{model.name}: {model.size / 1e6:,.0f} MB from {model.origin}, licence {model.licence}{digest}"
+        state.err.print(about, soft_wrap=True)
+    try:
+        with fetch_progress(state.err) as report:
+            return fetch(model, home, report, memory=memory)
+    except KeyboardInterrupt:
+        state.err.print(f"What came of {model.name} is kept; fetching it again goes on from there.")
+        raise
 
 
 def demand_model(llm: LLMSettings) -> None:
@@ -87,15 +101,15 @@ def demand_model(llm: LLMSettings) -> None:
     from difflib import get_close_matches
 
     from server.engines import plugin_name
-    from server.registry import UnknownModel, demand_reference, registered_models
+    from server.registry import UnknownModel, demand_reference, hub_reference, recommended_models, registered_models
 
     name = llm.model
-    if name.startswith("hf:"):
-        demand_reference(name)
+    if reference := hub_reference(name):
+        demand_reference(reference)
         return
     if llm.remote or name.casefold() == "none" or plugin_name(name) or Path(name).expanduser().exists():
         return
-    names = [model.name for model in registered_models().values() if model.kind == "llm"]
+    names = [*(model.name for model in registered_models().values() if model.kind == "llm"), *recommended_models()]
     if name in names:
         return
     close = get_close_matches(name, names, n=1)

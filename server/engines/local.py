@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from server.engines.base import ATRACED, TRACED, Engine, EngineFailed, EngineJob, openai_chat_model, request_timeout
 from server.engines.supervisor import Supervisor
+from server.processes import machine_cores
 from server.registry import resolve
 from server.settings import PARALLEL, Settings
 
@@ -127,7 +128,7 @@ class LocalEngine(Engine):
             socket=socket,
             context_tokens=self._llm.context_tokens,
             parallel=PARALLEL,
-            threads=self._llm.threads or _cores(),
+            threads=self._llm.threads or machine_cores(),
         )
         supervisor = Supervisor(job, self._home / "logs" / "engine.log")
         timeout, wait = request_timeout(self._llm), self._llm.timeout_seconds
@@ -160,11 +161,6 @@ def _model_file(reference: str, home: Path) -> Path:
             "no URL and not `none`."
         )
     return file
-
-
-def _cores() -> int:
-    """Cores this process may use, which in a container can be fewer than the machine has."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _sweep() -> None:

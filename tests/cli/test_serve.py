@@ -97,19 +97,25 @@ def test_an_unknown_model_stops_with_the_nearest_name(tmp_path: Path) -> None:
     assert not (tmp_path / "home" / "models").exists()
 
 
-def test_the_first_start_tells_of_model_servers_on_this_machine(
+def test_the_first_start_tells_what_answers_and_what_could(
     llm: FakeOpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from cli.serve import _tell_nearby
+    from cli.serve import _tell_answering
     from cli.shared.state import State
     from server.settings import SERVERS, LLMSettings, Settings
 
     monkeypatch.setitem(SERVERS, "ollama", llm.url)
+    monkeypatch.setattr("server.installation.machine_memory", lambda: 8 * 10**9)
     state, home = State(), tmp_path / "home"
     with state.err.capture() as told:
-        _tell_nearby(Settings(home=home, llm=LLMSettings()), state)
-        _tell_nearby(Settings(home=home, llm=LLMSettings(model="none")), state)
-    assert told.get().count(f"{llm.url}; use it with MODEL=ollama:fake.") == 1
+        _tell_answering(Settings(home=home, llm=LLMSettings()), state)
+        _tell_answering(Settings(home=home, llm=LLMSettings(model="smollm2-135m-instruct")), state)
+        (home / "collections").mkdir(parents=True)
+        _tell_answering(Settings(home=home, llm=LLMSettings()), state)
+    (line,) = told.get().splitlines()
+    assert line.startswith(("Answers are quoted", f"{LLMSettings().model} answers."))
+    assert "`make run MODEL=qwen3-4b-instruct-2507`" in line
+    assert line.endswith(f"{llm.url}; use it with MODEL=ollama:fake.")
 
 
 def test_a_taken_port_is_said_so(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import signal
@@ -18,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from server import processes
 from server.installation import check_models
 from server.registry import (
     DiskFull,
@@ -25,13 +27,16 @@ from server.registry import (
     FetchProgress,
     ModelNotFetched,
     RegisteredModel,
+    TooLittleMemory,
     UnknownModel,
     WrongHash,
+    demand_reference,
     ensure,
     fetch,
     fetching,
     find,
     hub_model,
+    recommended_models,
     registered_models,
     remembered,
     resolve,
@@ -234,7 +239,7 @@ def test_room_is_checked_before_anything_is_fetched(tiny: RegisteredModel, regis
     huge = tiny.model_copy(update={"files": (file, *tiny.files[1:])})
     reports: list[FetchProgress] = []
     with pytest.raises(DiskFull, match=r"10000000\d\d MB .* are free"):
-        fetch(huge, tmp_path, reports.append)
+        fetch(huge, tmp_path, reports.append, memory=sys.maxsize)
     assert {report.stage for report in reports} == {"waiting"}
 
 
@@ -268,11 +273,12 @@ def test_source_packages_are_never_run(tiny: RegisteredModel, registry: Path, tm
 
 @dataclass
 class Hub:
-    """A server that speaks as much of the hub's protocol as a download needs."""
+    """A server that speaks as much of the hub's protocol as a download needs: large files lie elsewhere, at `/cdn`."""
 
     content: bytes = WEIGHTS
     tag: str | None = None
     downloads: list[str] = field(default_factory=list)
+    ranges: list[str | None] = field(default_factory=list)
 
 
 @pytest.fixture
@@ -287,15 +293,28 @@ def hub(monkeypatch: pytest.MonkeyPatch, registry: Path) -> Iterator[Hub]:
             self._headers()
 
         def do_GET(self) -> None:
-            if "/resolve/" in self.path:  # noted first: who has it all may look at once
+            content, status = state.content, 200
+            if "/resolve/" in self.path:
                 state.downloads.append(self.path)
-            self._headers()
-            self.wfile.write(state.content)
+                self._headers()
+                return
+            if self.path.startswith("/api/models/"):
+                content = json.dumps({"id": self.path[12:], "cardData": {"license": "apache-2.0"}}).encode()
+            elif self.path == "/cdn":  # noted first: who has it all may look at once
+                state.ranges.append(self.headers["Range"])
+                if said := self.headers["Range"]:
+                    content, status = content[int(said.removeprefix("bytes=").rstrip("-")) :], 206
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
 
         def _headers(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(state.content)))
-            self.send_header("ETag", f'"{state.tag or hashlib.sha256(state.content).hexdigest()}"')
+            self.send_response(302 if "/resolve/" in self.path else 200)
+            self.send_header("Location", f"http://localhost:{server.server_port}/cdn")  # another host, as the hub's
+            self.send_header("Content-Length", "0")
+            self.send_header("X-Linked-Size", str(len(state.content)))
+            self.send_header("X-Linked-ETag", f'"{state.tag or hashlib.sha256(state.content).hexdigest()}"')
             self.send_header("X-Repo-Commit", "0" * 40)
             self.end_headers()
 
@@ -348,6 +367,68 @@ def test_a_file_of_the_hub_is_fetched_by_its_name_and_its_hash_remembered(hub: H
     with pytest.raises(FetchError, match=r"now has another q4/tiny\.gguf"):
         ensure(name, tmp_path)
     assert len(hub.downloads) == 1
+
+
+def test_a_download_that_is_cut_off_goes_on_where_it_ended(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 1000)
+
+    def stop(now: FetchProgress) -> None:
+        if now.stage == "hub" and now.done >= 4000:
+            raise KeyboardInterrupt
+
+    model = hub_model("hf:owner/tiny/tiny.gguf", tmp_path)
+    assert model.licence == "apache-2.0"
+    with pytest.raises(KeyboardInterrupt):
+        fetch(model, tmp_path, stop)
+    reports: list[FetchProgress] = []
+    assert fetch(model, tmp_path, reports.append).read_bytes() == WEIGHTS
+    assert hub.ranges == [None, "bytes=4000-"]
+    done = [report.done for report in reports if report.stage == "hub"]
+    assert (done[1], done[-1]) == (5000, len(WEIGHTS))
+    assert leftovers(tmp_path) == []
+
+
+def test_a_connection_that_breaks_is_told_in_one_line(
+    tiny: RegisteredModel, hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import httpx2
+    from huggingface_hub import file_download
+
+    def broken(*_: object, **__: object) -> None:
+        raise httpx2.ConnectError("the line is dead")
+
+    monkeypatch.setattr(file_download, "http_get", broken)
+    only_hub = tiny.model_copy(update={"packages": (), "files": tiny.files[:1]})
+    with pytest.raises(FetchError, match=r"did not deliver weights/tiny\.gguf \(the line is dead\)"):
+        fetch(only_hub, tmp_path)
+
+
+def test_a_recommended_model_is_a_file_of_the_hub_with_a_name(hub: Hub, tmp_path: Path) -> None:
+    for name, model in recommended_models().items():
+        assert demand_reference(model.reference)
+        assert model.memory > model.size
+        assert fetch(name, tmp_path).parent == tmp_path / "models" / name
+        assert resolve(name, tmp_path) == ensure(name, tmp_path) == str(fetch(name, tmp_path))
+    assert [model.licence for model in remembered(tmp_path).values()] == ["Apache-2.0"] * len(recommended_models())
+
+
+def test_memory_is_checked_before_anything_is_fetched(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (limit := tmp_path / "memory.max").write_text("max\n")
+    monkeypatch.setattr(processes, "_CGROUPS", (tmp_path / "none", limit))
+    whole = processes.machine_memory()
+    limit.write_text(f"{whole // 2}\n")
+    assert processes.machine_memory() == whole // 2, "a container's limit was not seen"
+    needed = recommended_models()["qwen3-4b-instruct-2507"].memory
+    with pytest.raises(TooLittleMemory, match=r"needs about 4\.4 GB of memory, .* 4\.0 GB\. .* --anyway qwen3-4b"):
+        fetch("qwen3-4b-instruct-2507", tmp_path, memory=4_000_000_000)
+    assert hub.downloads == []
+    assert fetch("qwen3-4b-instruct-2507", tmp_path, memory=needed).read_bytes() == WEIGHTS
 
 
 @pytest.mark.parametrize("name", ["hf:tiny.gguf", "hf:owner/tiny/../../x.gguf", "hf:owner/../x.gguf", "hf:a/b/c.bin"])

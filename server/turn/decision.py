@@ -64,6 +64,11 @@ class Chances:
     ask: float
     refuse: float
 
+    @property
+    def sufficient(self) -> float:
+        """The probability that the passages answer, be it only after asking back."""
+        return 1 - self.refuse
+
 
 @dataclass(frozen=True, slots=True)
 class DecisionModel:
@@ -139,7 +144,7 @@ def chances(plan: SearchPlan, hits: Sequence[Hit], language: str = ENGLISH) -> C
 def decide(chances: Chances, profile: RetrievalProfile, *, may_ask: bool = True) -> Outcome:
     """Return the outcome by the profile's thresholds; of two that are passed, the likelier."""
     asks = may_ask and chances.ask >= profile.ask_back > 0
-    refuses = 1 - chances.refuse < profile.answerable
+    refuses = chances.sufficient < profile.answerable
     if asks and (not refuses or chances.ask >= chances.refuse):
         return "ask"
     return "refuse" if refuses else "answer"

@@ -230,7 +230,7 @@ class Reply:
             warning=warning,
             doubted=bool(warning) or (status == "quoted" and self._doubtful),
             alternatives=list(alternatives),
-            answerable=None if self._chances is None else round(1 - self._chances.refuse, 3),
+            answerable=None if self._chances is None else round(self._chances.sufficient, 3),
             answer_kind=kind,
         )
 

@@ -258,11 +258,9 @@ def measure(
             if turn.status == "answered" and turn.support
         },
     }
-    for name, turn in done.items():
-        if level := _GROUPS.get(by_id[name].answerability):
-            tables.setdefault(level, {})[name] = outcome(turn)
-            if level == "answerable" and name in places:
-                tables.setdefault("evidence", {})[name] = evidence_shown(turn, places[name])
+    for level in dict.fromkeys(_GROUPS.values()):
+        tables[level] = {n: outcome(turn) for n, turn in done.items() if _GROUPS.get(by_id[n].answerability) == level}
+    tables["evidence"] = {n: evidence_shown(done[n], places[n]) for n in tables["answerable"] if n in places}
     if judged:
         tables["judge"] = judged
     for level, scores in tables.items():

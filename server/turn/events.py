@@ -174,8 +174,7 @@ class Alternative(_Event):
 class DoneEvent(_Event):
     """The turn ended well. `status` `quoted` means that no model wrote: sentences were quoted.
 
-    `asked` means that the answer is a question back, which names `alternatives`; the next question may be one of them,
-    a part of one, or its number.
+    `asked` means that the answer is a question back, which names `alternatives`; the next message answers it.
     """
 
     type: Literal["done"] = "done"

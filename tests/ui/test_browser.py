@@ -411,7 +411,8 @@ def test_the_page_speaks_german_and_arabic_from_right_to_left(browser: Browser, 
     assert "Neues Gespräch" in page.locator('[data-action="new"]').inner_text()
     assert at_left(".rail") == 0
     person.ask("Who walks the unicorn of the seventh moon?", "refused")
-    assert person.last(".answer").startswith("Ich habe in den Dokumenten keine sichere Antwort darauf gefunden. Gesucht wurde nach „Who")
+    refusal = "Ich habe in den Dokumenten keine sichere Antwort darauf gefunden. Gesucht wurde nach „Who"
+    assert person.last(".answer").startswith(refusal)
     person.ask("How often should I descale the kettle?")
     page.wait_for_function("document.querySelectorAll('.turn:last-child .actions [data-action=sources]').length")
     assert re.fullmatch(r"\d Quellen?", person.last('[data-action="sources"]'))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import Any, Literal, TypeAlias
 
 from sqlalchemy import (
@@ -218,19 +219,36 @@ def add(connection: Connection, turn: StoredTurn, verdict: Verdict, changes: Map
     """Say something of a turn; what was said before stays, where `changes` (of rewrite, passages and answer) do not
     say otherwise: None takes it back.
 
-    Approving says of all else that it was right as it is; what is rejected teaches nothing.
+    Approving says of all else that it was right as it is; what is rejected teaches nothing. The turn's own citations
+    support its own answer: where question or answer were corrected, only passages that a person marked count.
     """
-    before = counting(connection, turn.id)
+    before, was = counting(connection, turn.id), _as_it_is(turn)
     fields: dict[str, Any] = {}
     if verdict != "rejected":
         earlier = {name: getattr(before, name) for name in ("rewrite", "passages", "answer")} if before else {}
         fields = {**earlier, **changes}
+    if any(fields.get(name) and _differs(fields[name], was.get(name)) for name in ("rewrite", "answer")):
+        if "passages" not in changes and _by_approval(rows_of(connection, turn.id), fields.get("passages")):
+            fields["passages"] = None
+        was["passages"] = None
     if verdict == "approved":
-        fields = {**_as_it_is(turn), **{name: value for name, value in fields.items() if value is not None}}
+        fields = {**was, **{name: value for name, value in fields.items() if value is not None}}
     passages: Sequence[MarkedPassage] | None = fields.get("passages")
     marked = None if passages is None else json.dumps([passage.model_dump() for passage in passages])
     row = {"turn_id": turn.id, "owner": by, "at": time.time(), "verdict": verdict, "passages": marked}
     connection.execute(insert(REVIEWS), {**row, "rewrite": fields.get("rewrite"), "answer": fields.get("answer")})
+
+
+def _differs(said: str, was: object) -> bool:
+    return normalised(said) != normalised(str(was or ""))
+
+
+def _by_approval(rows: Sequence[ReviewRecord], passages: Sequence[MarkedPassage] | None) -> bool:
+    """Return whether passages came with an approval, and nobody had marked them before it."""
+    undone = {row.undoes for row in rows}
+    live = (row for row in reversed(rows) if row.verdict != "undone" and row.n not in undone)
+    alike = list(takewhile(lambda row: row.passages == passages, live))
+    return bool(alike) and alike[-1].verdict == "approved"
 
 
 def undo(connection: Connection, turn_id: str, by: str) -> bool:

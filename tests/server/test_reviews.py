@@ -14,6 +14,7 @@ from cli import app
 from evaluation.sets import own_questions
 from papers.orconvqa.__main__ import app as orconvqa
 from rewriter.examples import read_examples
+from testing.openai_server import FakeOpenAIServer
 from tests.server.test_api_conversations import ask, begin
 
 
@@ -72,6 +73,43 @@ def test_turns_come_by_doubt_and_reviews_are_rows(running: Any) -> None:
     assert not running.service.core.database.read_blocking(
         lambda c: c.exec_driver_sql("SELECT * FROM reviews").fetchall()
     )
+
+
+def test_a_corrected_turn_teaches_only_the_passages_that_a_person_marked(running: Any, llm: FakeOpenAIServer) -> None:
+    with running.client() as client:
+        talk = begin(client)
+        turn = ask(client, talk, "How long is parental leave?")[-1]["turn_id"]
+        at = f"/v1/reviews/{turn}"
+
+        def say(verdict: str, **fields: object) -> dict[str, Any]:
+            current: dict[str, Any] = client.post(at, json={"verdict": verdict, **fields}).json()["current"]
+            return current
+
+        # As it was: the citation of its answer, also where the same question is written again.
+        assert "ten weeks" in say("approved")["passages"][0]["quote"]
+        assert say("corrected", rewrite="how long is parental leave")["passages"]
+        for correction in ({"rewrite": "Who signs the leave form?"}, {"answer": "Eleven weeks since May."}):
+            corrected = say("corrected", **correction)
+            assert (corrected["passages"], corrected | correction) == (None, corrected)
+            approved = say("approved")
+            assert (approved["passages"], approved | correction) == (None, approved)
+            assert approved["answer"]
+            client.post(at, json={"verdict": "rejected"})
+            say("approved")
+        # What a person marked stays, through a correction and an approval.
+        mark = {"document_id": "travel.md", "start": 0, "end": 17}
+        say("corrected", passages=[mark])
+        say("corrected", answer="Eleven weeks.")
+        assert say("approved")["passages"] == [mark | {"quote": "# Travel expenses"}]
+
+        # A refusal of another question says nothing of the one that was meant; who says that none answers is believed.
+        llm.pieces = ("<cannot_answer>",)
+        at = f"/v1/reviews/{ask(client, talk, 'Who feeds the zebra?')[-1]['turn_id']}"
+        assert say("approved")["passages"] == []
+        assert say("corrected", answer="The porter.")["passages"] is None
+        say("corrected", passages=[])
+        assert say("corrected", answer="The porter does.")["passages"] == []
+        assert say("approved")["passages"] == []
 
 
 def test_reviewed_turns_are_pairs_and_an_evaluation_set(running: Any, tmp_path: Path) -> None:

@@ -139,10 +139,12 @@ function give(body, words = "Saved.") {
   return busy;
 }
 async function judge(verdict) {
-  if (await give({ verdict }) && around(1)) {
+  if (!await give({ verdict })) return;
+  const unmarked = verdict === "approved" && !shown.current?.passages ? " No passage is marked, so it teaches none." : "";
+  if (around(1)) {
     await go(1);
-    say(`The one before was ${verdict}.`);
-  }
+    say(`The one before was ${verdict}.${unmarked}`);
+  } else say(`Saved.${unmarked}`);
 }
 const write = (name) => () => { const field = document.getElementById(name); field.focus(); field.select?.(); };
 const acts = {

@@ -12,7 +12,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote, unquote
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from server.chat import (
     ChatError,
@@ -51,8 +51,10 @@ class EarlierMessage(BaseModel):
     text: str
 
 
-class _ToolQuestion(_ToolArguments):
-    question: str = Field(min_length=1, description="The question as the person typed it; it may be a follow-up.")
+_TYPED = "The question as the person typed it; it may be a follow-up."
+
+
+class _ToolConversation(_ToolArguments):
     history: list[EarlierMessage] = Field(
         default=[], description="What was said before, oldest first: follow-ups lean on it."
     )
@@ -65,25 +67,32 @@ class _ToolQuestion(_ToolArguments):
         )
 
 
-class SearchTool(_ToolQuestion):
+class SearchTool(_ToolConversation):
     """Search a collection; best first, with the place of each passage."""
 
     name: ClassVar = "search"
+    # Named as in the HTTP API; `question`, as `ask` calls it, is understood too.
+    query: str = Field(
+        min_length=1,
+        validation_alias=AliasChoices("query", "question"),
+        description=_TYPED,
+    )
     k: int = Field(default=5, ge=1, le=20, description="Passages wanted.")
 
     async def run(self, service: ChatService) -> dict[str, Any]:
         """The passages found, and what was searched for."""
-        result = await service.turns.search(self.question, collection=self.collection, history=self.said, k=self.k)
+        result = await service.turns.search(self.query, collection=self.collection, history=self.said, k=self.k)
         return {
             "searched_for": clean(result.rewrite.text),
             "passages": [_passage(passage) for passage in result.passages],
         }
 
 
-class AskTool(_ToolQuestion):
+class AskTool(_ToolConversation):
     """Answer a question from a collection, with citations [n] that were checked; or say that it does not answer it."""
 
     name: ClassVar = "ask"
+    question: str = Field(min_length=1, description=_TYPED)
 
     async def run(self, service: ChatService) -> dict[str, Any]:
         """The answer, its status, and the passages it cites."""

@@ -23,6 +23,7 @@ from evaluation.questions import EvaluationError, Question
 from evaluation.run_folder import RunWriter, Scores, metrics_of, tests_of
 from evaluation.sets import EvalSet, JudgedLevel
 from index.documents import Document
+from index.encoders import Vectors
 from index.query import Hit, Query, Where
 from rewriter.protocol import Conversation, Rewrite
 from server.settings import Settings
@@ -221,6 +222,9 @@ class OneRanking:
 
     def document(self, document_id: str) -> Document:
         return self._collection.document(document_id)
+
+    def question_vector(self, text: str, encoder: str) -> Vectors | None:
+        return self._collection.question_vector(text, encoder)
 
 
 class KnownRewrites:

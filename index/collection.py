@@ -316,6 +316,16 @@ class Collection:
         texts = list(dict.fromkeys(_clean(query.text) for query in queries if query.dense > 0))
         return dict(zip(texts, self._queries.encode(texts), strict=True)) if texts else {}
 
+    def question_vector(self, text: str, encoder: str) -> Vectors | None:
+        """The normalised vector that a question is searched by; a question just searched for is not encoded again.
+
+        None where the collection's encoder has another name than `encoder`, or the text is blank.
+        """
+        if encoder != self._encoder.name or not text.strip():
+            return None
+        vector: Vectors = self._queries.encode([_clean(text)])[0]
+        return vector
+
     def document(self, document_id: str) -> Document:
         """A document with its whole text; raises DocumentNotFound."""
         with self._reading() as generation:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import AIMessageChunk, BaseMessage
 
+    from index.encoders import Vectors
     from index.rerank import Reranker
 
 
@@ -162,6 +163,9 @@ class RecordedSearch:
 
     def document(self, document_id: str) -> Document:
         return self._collection.document(document_id)
+
+    def question_vector(self, text: str, encoder: str) -> Vectors | None:
+        return self._collection.question_vector(text, encoder)
 
 
 class _RecordedReranker:

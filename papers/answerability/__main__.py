@@ -47,7 +47,7 @@ def measure(
     cases_path = writer.path("cases.jsonl")
     with bench(settings, state, rerank=True) as measuring, open_form("auto", settings, state) as rewriter:
         cases = fitting.collect_cases(chosen, measuring, rewriter, cases_path, answerable=answerable, foreign=foreign)
-    models, rows, lines = fitting.measure_kinds(cases, None if fit else packaged(), writer)
+    models, rows, lines = fitting.measure_kinds(cases, None if fit else packaged().by_kind, writer)
     run = writer.finish(settings)
     state.out.print(report.table(fitting.HEAD, rows), soft_wrap=True)
     if answers is not None:

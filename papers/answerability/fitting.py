@@ -193,7 +193,7 @@ def joined(
 
 def as_json(fitted: Mapping[str, DecisionModel], recipe: Mapping[str, object]) -> str:
     """The fitted models as the file `server.turn.decision` reads."""
-    whole = {"recipe": recipe, "models": {name: asdict(model) for name, model in fitted.items()}}
+    whole = {"encoder": "", "recipe": recipe, "models": {name: asdict(model) for name, model in fitted.items()}}
     return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
 
 

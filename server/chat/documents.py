@@ -429,7 +429,7 @@ def is_answered(search: TurnSearch, collection: str, suggestion: Suggestion) -> 
     first = [hit for hit in searched.hits[:FOUND] if hit.passage.document_id == suggestion.document_id]
     here = [hit for hit in first if tuple(hit.passage.heading) == suggestion.heading]
     language = language_of_hits(searched.hits, search.settings.index.language)
-    likely = chances(searched.plan, searched.hits, language)
+    likely = chances(searched.plan, searched.hits, language, search.collection(collection))
     if not here or decide(likely, search.settings.retrieval.profile, may_ask=True) != "answer":
         return False
     evidence = select_evidence(here, limit=FOUND, budget=2000)

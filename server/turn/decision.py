@@ -14,18 +14,22 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
+import numpy as np
 import regex
 
 from index.query import Hit
 from server.settings.profile import RetrievalProfile
-from server.turn.search import SearchPlan
+from server.turn.search import Searchable, SearchPlan
 from text.languages import ENGLISH, analysis
 from text.words import stems
+
+if TYPE_CHECKING:
+    from index.encoders import Vectors
 
 Outcome: TypeAlias = Literal["answer", "ask", "refuse"]
 OTHERS: tuple[Literal["ask", "refuse"], ...] = ("ask", "refuse")
@@ -72,20 +76,34 @@ class Chances:
 
 @dataclass(frozen=True, slots=True)
 class DecisionModel:
-    """For `ask` and `refuse`: what to add, and the weight of each signal by name, compared with answering."""
+    """For `ask` and `refuse`: what to add, and the weight of each signal by name, compared with answering.
+
+    `question` holds the weights of the dimensions of the question's vector, where the model reads it.
+    """
 
     bias: Mapping[str, float]
     weights: Mapping[str, Mapping[str, float]]
+    question: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
-    def chances(self, signals: Mapping[str, float]) -> Chances:
-        """By the softmax of the sums; a signal the model needs must be there."""
+    def chances(self, signals: Mapping[str, float], vector: Vectors | None = None) -> Chances:
+        """By the softmax of the sums; a signal the model needs must be there, and the vector if it reads one."""
         sums = {
             name: self.bias[name] + sum(weight * signals[signal] for signal, weight in self.weights[name].items())
             for name in OTHERS
         }
+        if self.question and vector is not None:
+            sums = {name: value + float(np.dot(self.question[name], vector)) for name, value in sums.items()}
         odds = {name: math.exp(max(-30.0, min(30.0, value))) for name, value in sums.items()}
         total = 1 + sum(odds.values())
         return Chances(1 / total, odds["ask"] / total, odds["refuse"] / total)
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionModels:
+    """Models by kind, and the name of the encoder whose vectors some of them read; empty where none does."""
+
+    encoder: str
+    by_kind: Mapping[str, DecisionModel]
 
 
 def language_of_hits(hits: Sequence[Hit], setting: str) -> str:
@@ -133,12 +151,20 @@ def signals(plan: SearchPlan, hits: Sequence[Hit], language: str = ENGLISH) -> d
     return values
 
 
-def chances(plan: SearchPlan, hits: Sequence[Hit], language: str = ENGLISH) -> Chances:
-    """Return the packaged models' probabilities for a search; an empty search has nothing to answer from."""
+def chances(
+    plan: SearchPlan, hits: Sequence[Hit], language: str = ENGLISH, searched: Searchable | None = None
+) -> Chances:
+    """Return the packaged models' probabilities for a search; an empty search has nothing to answer from.
+
+    The collection that was searched knows the question's vector. Without it, or with one of another encoder than the
+    models were fitted on, they go by the signals alone.
+    """
     if not hits:
         return Chances(0.0, 0.0, 1.0)
-    values = signals(plan, hits, language)
-    return models()["read" if "best relevance" in values else "unread"].chances(values)
+    values, packaged = signals(plan, hits, language), models()
+    kind = "read" if "best relevance" in values else "unread"
+    vector = searched.question_vector(plan.question, packaged.encoder) if searched is not None else None
+    return packaged.by_kind[kind if vector is None else f"{kind} with question"].chances(values, vector)
 
 
 def decide(chances: Chances, profile: RetrievalProfile, *, may_ask: bool = True) -> Outcome:
@@ -151,10 +177,12 @@ def decide(chances: Chances, profile: RetrievalProfile, *, may_ask: bool = True)
 
 
 @cache
-def models() -> dict[str, DecisionModel]:
-    """The packaged models by name."""
-    text = files("server.turn").joinpath("decision.json").read_text("utf-8")
-    return {name: DecisionModel(**model) for name, model in json.loads(text)["models"].items()}
+def models() -> DecisionModels:
+    """The packaged models."""
+    packaged = json.loads(files("server.turn").joinpath("decision.json").read_text("utf-8"))
+    return DecisionModels(
+        packaged["encoder"], {name: DecisionModel(**model) for name, model in packaged["models"].items()}
+    )
 
 
 def _cue(cues: str, words: Sequence[str]) -> float:

@@ -229,7 +229,7 @@ class Turn:
         if self._numbers is not None:
             passages = renumbered(passages, self._numbers)
         language = language_of_hits(hits, settings.index.language)
-        odds = chances(plan, hits, language)
+        odds = chances(plan, hits, language, self._searched)
         # Neither a search text that a person wrote nor the reply to a question back leads to a question back.
         may_ask = plan.decision != EDITED and not asked_back(request.conversation) and self._numbers is None
         outcome = decide(odds, settings.retrieval.profile, may_ask=may_ask)

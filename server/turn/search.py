@@ -29,6 +29,7 @@ from text.asking import QuestionContext
 from text.recorder import recorded
 
 if TYPE_CHECKING:
+    from index.encoders import Vectors
     from index.rerank import Reranker
 
 
@@ -59,6 +60,9 @@ class Searchable(Protocol):
 
     def document(self, document_id: str) -> Document:
         """A document by its id."""
+
+    def question_vector(self, text: str, encoder: str) -> Vectors | None:
+        """The vector that a question is searched by; None unless it is one of the encoder of this name."""
 
 
 @dataclass(frozen=True, slots=True)

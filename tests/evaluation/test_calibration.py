@@ -15,6 +15,7 @@ from evaluation.calibration import (
 )
 from evaluation.questions import Question
 from index.documents import Document
+from index.encoders import Vectors
 from index.query import Hit, Passage, Query, Where
 from rewriter.protocol import Conversation, Message, Rewrite
 from server.settings import RetrievalSettings, Settings
@@ -36,6 +37,9 @@ class VariantCollection:
 
     def document(self, document_id: str) -> Document:
         raise NotImplementedError
+
+    def question_vector(self, text: str, encoder: str) -> Vectors | None:
+        return None
 
 
 class SureRewriter:

@@ -42,6 +42,20 @@ def test_a_question_finds_its_passage_by_both_rankings(collection: Collection, d
     assert hit.passage.metadata == {"domain": "post"}
 
 
+def test_a_question_is_encoded_once_for_its_search_and_its_vector(
+    collection: Collection, words: WordEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "Which fax number has the claims office?"
+    collection.search([Query(text, "typed")])
+    vector = collection.question_vector(text, words.name)
+    assert vector is not None
+    assert np.array_equal(vector, words.encode([text])[0])
+    monkeypatch.setattr(words, "encode", lambda _: pytest.fail("encoded again"))
+    assert np.array_equal(collection.question_vector(text, words.name), vector)
+    assert collection.question_vector(text, "another") is None
+    assert collection.question_vector(" ", words.name) is None
+
+
 def test_k_and_depth_bound_the_list(collection: Collection) -> None:
     assert len(found(collection, "claims office form fee", k=2)) == 2
     assert len(found(collection, "form", k=100, depth=100)) == 5

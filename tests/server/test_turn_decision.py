@@ -67,7 +67,7 @@ def test_signals_stay_within_bounds_whatever_comes_in(question: str) -> None:
 
 
 def test_the_packaged_weights_know_their_signals() -> None:
-    for name, model in models().items():
+    for name, model in models().by_kind.items():
         assert set(model.bias) == set(model.weights) == set(OTHERS)
         assert all(tuple(weights) == KINDS[name] for weights in model.weights.values())
 
@@ -78,7 +78,7 @@ values = st.floats(-1, 1)
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(sorted(KINDS)), st.data())
 def test_more_support_never_makes_an_answer_less_likely(kind: str, data: Any) -> None:
-    model, names = models()[kind], KINDS[kind]
+    model, names = models().by_kind[kind], KINDS[kind]
     found = {name: data.draw(values) for name in names}
     name = data.draw(st.sampled_from([name for name in names if name in MONOTONE]))
     more = found | {name: data.draw(st.floats(found[name], 1))}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from index.documents import Document, Section
+from index.encoders import Vectors
 from index.query import Hit, Passage, Query, Where
 from server.turn.events import Evidence
 from text.asking import QuestionContext
@@ -71,6 +72,9 @@ class FakeCollection:
     def document(self, document_id: str) -> Document:
         text = self.texts[int(document_id[1:-3]) - 1]
         return Document(document_id, "Handbook", text, (Section(("Leave",), 0, len(text)),))
+
+    def question_vector(self, text: str, encoder: str) -> Vectors | None:
+        return None
 
 
 class Reversing:

@@ -23,7 +23,7 @@ from index.loaders.files import LAYOUT
 from index.loaders.sandbox import Parsed, ParserPool
 from index.records import FileRecord
 from index.writer import Workers
-from text.files import write_json
+from text.files import path_text, write_json
 
 FILE = "quarantine.json"
 
@@ -66,6 +66,7 @@ class Quarantine:
 _HASHED = 32
 _MEBIBYTE = 1024 * 1024
 _MOST_AT_ONCE = 4
+NOT_UTF8 = "its name, or that of a folder it is in, is not UTF-8: rename it (`convmv` renames whole folders)"
 LEFT_ALONE = "; it is left alone until it changes or you ask for it again"
 
 
@@ -164,6 +165,8 @@ class FileReader:
     def _look(self, source: SourceFile, document_id: str) -> tuple[FileReading, bool]:
         """Return the metadata of a file before parsing, and whether it has to be parsed."""
         path = resolved(source.path)
+        if path_text(path) != str(path):
+            return FileReading("", document_id or source.document_id, problem=NOT_UTF8), False
         record = self._known.get(str(path))
         document_id = document_id or (record.document_id if record else source.document_id)
         fingerprint = self._fingerprint(path)

@@ -24,6 +24,7 @@ from index.records import FileRecord
 from index.stores import EXACT, StoreSpec
 from index.version import TEXTS, CollectionFolder
 from index.writer import Cancelled, IndexProgress, Report, VersionWriter, Workers, remove_versions
+from text.files import path_text
 
 __all__ = [
     "FileStatus",
@@ -99,7 +100,7 @@ def index_paths(
     folder = CollectionFolder(root, name)
     sources = list(walk(paths, include, exclude))
     if not sources:
-        places = ", ".join(map(str, paths)) or "no path"
+        places = ", ".join(map(path_text, paths)) or "no path"
         raise LoadError(
             f"there is no document in {places}: check the path, `include` and `exclude`; nothing was changed"
         )
@@ -240,7 +241,9 @@ class _IndexRun:
         document_id = record.document_id if record else self._free_id(source, path)
         if reading.unchanged:
             warning = record.warning if record else ""
-            return FileStatus(str(source.path), document_id, "unchanged", warning, self._staged.passages_of(str(path)))
+            return FileStatus(
+                path_text(source.path), document_id, "unchanged", warning, self._staged.passages_of(str(path))
+            )
         if reading.parsed is not None and not path.exists():
             return self._failed(source, path, document_id, record, f"{path.name} disappeared while it was read")
         if reading.parsed is not None and reading.document_id != document_id:
@@ -259,10 +262,10 @@ class _IndexRun:
     ) -> FileStatus:
         if path not in self.given and not path.exists():
             # `prune` will see that it is gone.
-            return FileStatus(str(source.path), document_id, "skipped", "the file disappeared while indexing")
+            return FileStatus(path_text(source.path), document_id, "skipped", "the file disappeared while indexing")
         if record:
             message += "; what was indexed of it before stays"
-        return FileStatus(str(source.path), document_id, "failed", message)
+        return FileStatus(path_text(source.path), document_id, "failed", message)
 
     def _stage(
         self, source: SourceFile, path: Path, file: FileRecord, documents: list[Document], warnings: list[str]
@@ -287,8 +290,8 @@ class _IndexRun:
         warning = "; ".join(warnings)
         self._staged.add_file(FileRecord(file.path, file.document_id, file.fingerprint, warning))
         if not total:
-            return FileStatus(str(source.path), file.document_id, "skipped", warning or "there is no text in it")
-        return FileStatus(str(source.path), file.document_id, "indexed", warning, total)
+            return FileStatus(path_text(source.path), file.document_id, "skipped", warning or "there is no text in it")
+        return FileStatus(path_text(source.path), file.document_id, "indexed", warning, total)
 
     def _forget(self, path: str) -> None:
         for document_id in self._staged.documents_of(path):
@@ -311,7 +314,7 @@ class _IndexRun:
     def _free_id(self, source: SourceFile, path: Path) -> str:
         """The file's id, with its folder's name in front where another file has that id already."""
         ids = {file.document_id: file.path for file in self._files.values()}
-        folder = source.root.resolve().name
+        folder = path_text(source.root.resolve().name)
         for candidate in (source.document_id, *(f"{folder}{mark}/{source.document_id}" for mark in _marks())):
             owner = self._owners.get(candidate) or ids.get(candidate)
             if not owner or owner == str(path) or not Path(owner).exists():

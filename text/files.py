@@ -64,6 +64,11 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
+def path_text(path: str | Path) -> str:
+    """Return a path as text that UTF-8 can hold: bytes of it that are no UTF-8 as `\\xe9`."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
 def sync(path: Path) -> None:
     """Force a file, or the entries of a folder, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)

@@ -18,6 +18,7 @@ from pathspec import GitIgnoreSpec
 from index.documents import Document
 from index.errors import LoadError
 from index.loaders.reading import MEBIBYTE, clean, opened
+from text.files import path_text
 from text.modules import PluginError, load_plugin, plugins
 
 _MODULES = {
@@ -197,8 +198,8 @@ def _is_document(relative: str, asked_for: bool, suffixes: frozenset[str]) -> bo
 
 
 def _unused(relative: str, root: Path, names: set[str]) -> str:
-    name = relative = clean(relative)  # a file name may be bytes that are no text
-    folder = clean(root.resolve().name)
+    name = relative = clean(path_text(relative))  # a file name may be bytes that are no text
+    folder = clean(path_text(root.resolve().name))
     if name in names:
         name = f"{folder}/{relative}"
     number = 2

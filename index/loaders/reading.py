@@ -11,6 +11,7 @@ import errno
 import os
 import re
 import stat
+import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -35,6 +36,9 @@ _BOMS = (
 _SAMPLE = 64 * 1024
 # And what stands for bytes that are no characters.
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f-\x84\x86-\x9f\ufffd]")
+
+# Of the ideographs of a Chinese text about a quarter are such pairs.
+_ASCII_PAIRS = 0.6
 
 
 @contextmanager
@@ -71,19 +75,20 @@ def read_text(path: Path, max_bytes: int) -> str:
 
 
 def decode(data: bytes, name: str, declared: str | None = None) -> str:
-    """`data` as text: by byte order mark, else as `declared`, UTF-8, or by detection.
+    """`data` as text: by byte order mark, else as `declared`, UTF-8, UTF-16 without a mark, or by detection.
 
     Raises LoadError for binary content.
     """
     text = _by_mark(data)
+    if declared and declared.lower().startswith(("utf-16", "utf-32")):
+        declared = None  # it could not be read out of the bytes, were it so
     for encoding in (declared, "utf-8"):
         if text is None and encoding:
             with suppress(UnicodeDecodeError, LookupError):
                 text = data.decode(encoding)
-    if text is None:
-        text = _by_detection(data)
-    sample = "" if text is None else text[:_SAMPLE]
-    if text is None or len(_CONTROLS.findall(sample)) * 100 > len(sample):
+    if text is None or not _is_text(text):
+        text = _by_pairs(data) or text or _by_detection(data)
+    if text is None or not _is_text(text):
         raise LoadError(
             f"{name} does not hold text: its content is binary or in an unknown character set; "
             "save it as UTF-8, give it its right file ending, or exclude it"
@@ -115,6 +120,36 @@ def _by_mark(data: bytes) -> str | None:
         if data.startswith(mark):
             return data.decode(encoding, "replace")
     return None
+
+
+def _is_text(text: str) -> bool:
+    sample = text[:_SAMPLE]
+    return len(_CONTROLS.findall(sample)) * 100 <= len(sample)
+
+
+def _by_pairs(data: bytes) -> str | None:
+    """Return `data` as UTF-16 in the byte order that makes it text; None if neither does.
+
+    Any language's UTF-16 holds blanks or line ends, so zero bytes; the wrong order makes them other characters, and
+    some of the rest into ones that Unicode does not assign. ASCII with zero bytes in between makes ideographs of which
+    both bytes are ASCII.
+    """
+    if b"\0" not in data[:_SAMPLE]:
+        return None
+    found = list[tuple[int, str]]()
+    for encoding in ("utf-16-le", "utf-16-be"):
+        sample = data[:_SAMPLE].decode(encoding, "replace").removesuffix("\ufffd")
+        plain = sum(char < "\x7f" for char in sample)
+        strange = sum(unicodedata.category(char) in ("Cn", "Co") for char in sample)
+        ascii_pairs = sum(all(0x20 <= byte < 0x7F for byte in divmod(ord(char), 256)) for char in sample)
+        if (
+            plain
+            and _is_text(sample)
+            and strange * 100 <= len(sample)
+            and ascii_pairs <= _ASCII_PAIRS * (len(sample) - plain)
+        ):
+            found.append((plain, encoding))
+    return data.decode(max(found)[1], "replace") if found else None
 
 
 def _by_detection(data: bytes) -> str | None:

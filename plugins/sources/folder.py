@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from plugins.sources.source import Guard, Item, Known, Pause, Source, SourceError, is_wanted, size_problem
+from text.files import path_text
 
 
 class FolderConnector:
@@ -40,7 +41,7 @@ class FolderConnector:
                     yield item
 
     def _item(self, path: Path, known: Mapping[str, Known]) -> Item | None:
-        key = path.relative_to(self._root).as_posix()
+        key = path_text(path.relative_to(self._root).as_posix())
         try:
             status = path.stat()
             if not path.is_file() or not is_wanted(key, status.st_size):

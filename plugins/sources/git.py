@@ -70,7 +70,7 @@ class GitConnector:
             for line in listing.split(b"\0")[:-1]:
                 about, _, path = line.partition(b"\t")
                 mode, _, blob, size = about.decode().split()
-                key = path.decode("utf-8", "replace")
+                key = path.decode("utf-8", "backslashreplace")
                 if not mode.startswith("100") or not is_wanted(key, int(size)):
                     continue
                 pause(0)

@@ -15,6 +15,7 @@ from sqlalchemy import Connection, and_, delete, func, not_, select
 from server.access import DEFAULT_GROUP, Ownership
 from server.store.dialects import put
 from server.store.schema import GRANTS, SOURCES, STANDALONE, UPLOADS
+from text.files import path_text
 
 CACHED = 5_000
 """Rows kept at most; the oldest go."""
@@ -95,9 +96,11 @@ def forget_pushed(connection: Connection, collection: str, source: str) -> None:
 
 
 def remember_sources(connection: Connection, collection: str, paths: Iterable[Path]) -> None:
-    """Remember the absolute paths that a collection was indexed from."""
+    """Remember the absolute paths that a collection was indexed from, but for those that are no UTF-8: none is read."""
     now = time.time()
-    rows = [{"collection": collection, "path": str(path), "added": now} for path in paths]
+    rows = [
+        {"collection": collection, "path": str(path), "added": now} for path in paths if path_text(path) == str(path)
+    ]
     if rows:
         put(connection, SOURCES, *rows, keep=True)
 

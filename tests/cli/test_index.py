@@ -190,6 +190,20 @@ def test_doctor_names_each_problem_with_its_remedy(home: Path, docs: Path) -> No
     assert "collection docs: 2 documents, 3 passages" in said
 
 
+def test_a_file_whose_name_is_no_utf_8_stops_no_other(home: Path, docs: Path) -> None:
+    odd = Path(os.fsdecode(os.fsencode(docs) + b"/caf\xe9.md"))
+    odd.write_text("# Cafe\n\nThe cafe.\n")
+    result = anaphora("index", odd, docs / "fees.md", "-c", "docs")
+    assert result.exit_code == 0, result.output
+    assert "caf\\xe9.md  failed" in result.stdout
+    assert "1 indexed, 1 failed" in result.stdout
+    database = Database(home / "anaphora.db")
+    try:
+        assert database.read_blocking(collection_rows.remembered_sources, "docs") == [docs / "fees.md"]
+    finally:
+        database.close()
+
+
 def test_doctor_is_content_with_a_complete_installation(home: Path, docs: Path) -> None:
     anaphora("index", docs, "-c", "docs")
     result = CliRunner(env={"ANAPHORA_LLM__MODEL": "none"}).invoke(app, ["doctor"])

@@ -132,6 +132,28 @@ def test_one_bad_file_stops_nothing_and_is_explained(
     assert len(opened().documents()) == 5
 
 
+def test_a_name_that_is_no_utf_8_is_told_and_the_rest_is_indexed(
+    index: Index, opened: Callable[[], Collection], folder: Path
+) -> None:
+    within = os.fsencode(folder)
+    odd = Path(os.fsdecode(within + b"/b\xfccher"))
+    odd.mkdir()
+    (odd / "one.md").write_text("# One\n\nThe library.\n", "utf-8")
+    Path(os.fsdecode(within + b"/caf\xe9.md")).write_text("# Cafe\n\nThe cafe.\n", "utf-8")
+    Path(os.fsdecode(within + b"/caf\xe8.md")).symlink_to(folder / "fax.md")
+    report = index(folder)
+    failed = {status.document_id: status.message for status in report.files if status.status == "failed"}
+    assert set(failed) == {"b\\xfccher/one.md", "caf\\xe9.md"}
+    assert all("is not UTF-8: rename it" in message for message in failed.values())
+    assert all(status.path.encode() for status in report.files)
+    assert len(opened().documents()) == len(TEXTS)
+    assert index(folder).version == report.version
+    # Named by itself, it fails by itself.
+    assert set(statuses(index(odd, folder / "loan.md")).values()) == {"failed", "unchanged"}
+    with pytest.raises(LoadError, match=r"no document in .*/b\\xfccher"):
+        index(odd, include=["*.txt"])
+
+
 def test_a_file_that_breaks_keeps_what_was_indexed_of_it(
     index: Index, opened: Callable[[], Collection], folder: Path
 ) -> None:

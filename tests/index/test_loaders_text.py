@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,22 @@ def test_text_is_read_in_its_character_set(tmp_path: Path, encoding: str) -> Non
     assert section.page is None
 
 
+CHINESE = "# 博物馆\n\n博物馆早上九点开门，下午六点关门。星期一不开门。请提前买票，因为人很多。\n"
+RUSSIAN = "Музей открывается в девять часов утра, а закрывается в шесть.\n"
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("text", [GERMAN, CHINESE, RUSSIAN, "Hi", "a b\n" * 50_000, "Tea 🫖 and cake 🍰.\n"])
+def test_utf_16_without_a_byte_order_mark_is_read(tmp_path: Path, encoding: str, text: str) -> None:
+    assert loaded(tmp_path, text.encode(encoding)).text == text
+
+
+def test_html_in_utf_16_is_read_with_and_without_a_mark_whatever_it_declares(tmp_path: Path) -> None:
+    page = '<html><head><meta charset="utf-16"></head><body><h1>Fair</h1><p>The fair is in May.</p></body></html>'
+    for encoding in ("utf-16", "utf-16-le", "utf-16-be", "utf-8"):
+        assert "The fair is in May." in loaded(tmp_path, page.encode(encoding), "a.html").text
+
+
 def test_form_feeds_part_pages(tmp_path: Path) -> None:
     document = loaded(tmp_path, b"One.\n\fTwo.\n\f\n\fFour.")
     assert [(document.text[part.start : part.end], part.page) for part in document.sections] == [
@@ -45,6 +62,9 @@ def test_a_stray_nul_is_replaced_and_many_mean_binary(tmp_path: Path) -> None:
     assert loaded(tmp_path, b"Some words" * 50 + b"\x00 and more").text.endswith("\ufffd and more")
     with pytest.raises(LoadError, match="does not hold text"):
         loaded(tmp_path, b"Some words\x00" * 50)
+    for binary in (b"Somewords\x00" * 50, "Größe".encode("utf-32-le") * 9, bytes(range(256)) * 40, os.urandom(9000)):
+        with pytest.raises(LoadError, match="does not hold text"):
+            loaded(tmp_path, binary)
 
 
 def test_a_line_of_megabytes_is_read(tmp_path: Path) -> None:

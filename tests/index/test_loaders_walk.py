@@ -70,7 +70,7 @@ def test_a_name_that_is_no_text_gets_an_id_that_is(tmp_path: Path) -> None:
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.md")).write_text("Words.")
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xea.pdf")).write_text("Words.")
     first, second = scan([tmp_path])
-    assert first.documents[0].id == "caf\ufffd.md"
+    assert first.documents[0].id == "caf\\xe9.md"
     assert first.documents[0].title == "caf\ufffd"
     assert second.error is not None
     second.error.encode("utf-8")

@@ -145,6 +145,16 @@ class TestFolder(ConnectorContract):
         self.run(place, mirror)
         assert set(mirror.state.documents) == {"one.md", "guide/two.md", "logo.png"}
 
+    def test_a_name_that_is_no_utf_8_is_mirrored_under_one_that_is(
+        self, place: FolderPlace, mirror: SourceMirror
+    ) -> None:
+        import os
+
+        Path(os.fsdecode(os.fsencode(place.root) + b"/caf\xe9.md")).write_text("The cafe.")
+        assert self.run(place, mirror).counts == {"new": 3}
+        assert mirror.state.documents["caf\\xe9.md"].path == "handbook/caf_xe9.md"
+        assert self.run(place, mirror).counts == {"unchanged": 3}
+
     def test_a_folder_that_holds_the_mirror_is_not_copied_into_itself(
         self, place: FolderPlace, mirror: SourceMirror
     ) -> None:

@@ -20,6 +20,7 @@ from server.chat import (
     Evidence,
     EvidenceEvent,
     Feedback,
+    FoldEvent,
     NearestEvent,
     Quotation,
     RewriteEvent,
@@ -125,8 +126,12 @@ class TurnView:
     rewrite: RewriteEvent | None = None
     evidence: EvidenceEvent | None = None
     nearest: list[Quotation] = field(default_factory=list)
+    sure: bool = False
+    """Whether one of the nearest sentences probably answers."""
     step: StepEvent | None = None
     text: str = ""
+    folded: str = ""
+    """What a model wrote and the documents do not bear out."""
     citations: list[CitationEvent] = field(default_factory=list)
     support: list[SupportEvent] = field(default_factory=list)
     done: DoneEvent | None = None
@@ -165,11 +170,15 @@ class TurnView:
             case EvidenceEvent():
                 self.evidence = event
             case NearestEvent():
-                self.nearest = event.quotes
+                self.nearest, self.sure = event.quotes, event.sure
             case StepEvent():
                 self.step = event
             case TokenEvent():
                 self.text += event.text
+            case FoldEvent():
+                self.folded, self.text = self.text[event.start :], self.text[: event.start]
+                self.citations = [cited for cited in self.citations if cited.answer_start < event.start]
+                self.support = [judged for judged in self.support if judged.answer_start < event.start]
             case CitationEvent():
                 self.citations.append(event)
             case SupportEvent():
@@ -177,6 +186,7 @@ class TurnView:
             case DoneEvent():
                 self.done, self.state, self.id = event, event.status, event.turn_id
                 self.text, self.citations, self.support = event.answer, event.citations, event.support
+                self.folded = event.folded
             case ErrorEvent():
                 self.error, self.state, self.id = event, "failed", event.turn_id
                 self.text = event.answer or self.text
@@ -256,7 +266,6 @@ class TurnView:
         alternatives = [alternative.text for alternative in done.alternatives] if done and self.own else []
         # What can be chosen stands below as buttons.
         text = self.text.split("\n\n")[0] if alternatives else self.text
-        waiting = self.state == "running" and not text
         return render(
             "turn.html",
             turn=self,
@@ -264,7 +273,11 @@ class TurnView:
             search_text=self.search_for or (rewrite.text if rewrite else self.question),
             decision=describe(rewrite, self.search_for is not None) if rewrite else None,
             alternatives=alternatives,
-            nearest=[(quoted.n, render_markdown(quoted.quote)) for quoted in self.nearest] if waiting else [],
+            folded=render_markdown(self.folded) if self.folded else "",
+            nearest=[(quoted.n, render_markdown(quoted.quote)) for quoted in self.nearest]
+            if self.state == "running" and not self.folded
+            else [],
+            sure=self.sure,
             notices=self._notices(),
             variants=[(variant_name(variant.name), variant) for variant in rewrite.variants] if rewrite else [],
             timings=self._timings(),

@@ -79,6 +79,8 @@ class Transcript:
                     self._waiting.update(f"{sanitize_line(event.text)} ({event.done} of {event.of})")
             case "token":
                 self._token(event.text)
+            case "fold":
+                self._fold()
             case "citation":
                 self.citations.setdefault(event.n, event)
             case "support":
@@ -157,6 +159,14 @@ class Transcript:
         line = Text(text)
         line.highlight_regex(MARKER, NUMBER_STYLE)
         self.console.print(line, end="", soft_wrap=True)
+
+    def _fold(self) -> None:
+        from rich.text import Text
+
+        self.citations = {}
+        self.console.print()
+        self.console.print(Text("(the documents do not bear this out; they say:)", style="yellow"))
+        self.console.print()
 
     def _done(self, event: DoneEvent) -> None:
         from rich.text import Text

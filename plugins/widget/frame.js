@@ -41,6 +41,7 @@ async function ask(text) {
       for (const line of blocks.flatMap((block) => block.split("\n")).filter((line) => line.startsWith("data: "))) {
         const event = JSON.parse(line.slice(6));
         if (event.type === "token") answer.textContent = said += event.text;
+        else if (event.type === "fold") answer.textContent = said = Array.from(said).slice(0, event.start).join("");
         else if (event.type === "done") done = event;
         else if (event.type === "error") failed = event.message;
       }

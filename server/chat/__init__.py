@@ -39,6 +39,7 @@ from server.turn.events import ErrorEvent as ErrorEvent
 from server.turn.events import Event as Event
 from server.turn.events import Evidence as Evidence
 from server.turn.events import EvidenceEvent as EvidenceEvent
+from server.turn.events import FoldEvent as FoldEvent
 from server.turn.events import NearestEvent as NearestEvent
 from server.turn.events import PageBox as PageBox
 from server.turn.events import Quotation as Quotation

@@ -31,6 +31,7 @@ from server.turn.events import (
     ErrorEvent,
     Event,
     EvidenceEvent,
+    FoldEvent,
     RewriteEvent,
     SupportEvent,
     TokenEvent,
@@ -248,6 +249,8 @@ class RunningTurn(AsyncIterator[Event]):
             case TokenEvent():
                 self._answer.append(event.text)
                 self._checkpoint()
+            case FoldEvent():
+                self._answer = ["".join(self._answer)[: event.start]]
             case SupportEvent():
                 metrics.unsupported.inc(not event.supported)
             case DoneEvent():

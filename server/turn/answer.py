@@ -58,6 +58,41 @@ def _plain(text: str) -> str:
     return " ".join(text.casefold().split()).strip(_EDGES)
 
 
+_TAGS = regex.compile(
+    r"</?(?:passages?|question|system|user|assistant)>|<\|\w+\|>|cannot_answer|^\W*(?:Question|They mean):",
+    regex.IGNORECASE | regex.MULTILINE,
+)
+_CODE = regex.compile(
+    r"^(?P<fence>`{3,}|~{3,}).*?(?:^(?P=fence)|\Z)|(?P<ticks>`+)[^`]+(?P=ticks)", regex.MULTILINE | regex.DOTALL
+)
+_NUMBER = regex.compile(r"\[\d{1,2}\]")
+
+
+def broken_form(answer: str, question: str, previous: str, passages: Iterable[str]) -> str:
+    """Return how an `answer` without its markers breaks form, in a word for traces; empty if it does not.
+
+    `leak`: it holds a piece of the prompt. `marker in code`: a passage number stands in a command, where no passage has
+    it. `echo`: it says the words of the `question` and nothing else. `repeats`: each sentence stands in the `previous`
+    answer, which was to another question. Small models do all of these.
+    """
+    texts = list(passages)
+    if any(not _held(match[0], texts) for match in _TAGS.finditer(answer)):
+        return "leak"
+    for code in _CODE.finditer(answer):
+        if _NUMBER.search(code[0]) and not _held(code[0].strip("`~"), texts):
+            return "marker in code"
+    said = set(stems(answer))
+    if said and said <= set(stems(question)) and not _YES_NO.match(answer):
+        return "echo"
+    before = _plain(_NUMBER.sub("", previous))
+    sentences = [_plain(answer[start:end]) for start, end in sentence_spans(answer)]
+    return "repeats" if before and said and all(sentence in before for sentence in sentences) else ""
+
+
+def _held(words: str, texts: Sequence[str]) -> bool:
+    return any(words.strip() in text for text in texts)
+
+
 LED = 2
 """Blocks that are added to an answer at most."""
 SAID = 0.5

@@ -2,8 +2,9 @@
 
 Order: `rewrite`, `evidence`, at times `nearest` or `step`, then `token`, `citation` and `support` interleaved, then
 exactly one of `done` or `error`. The concatenated `token` texts are the answer as the user may see it: markers that
-cite nothing, and the refusal token, never appear in them. Offsets named `answer_*` count characters
-of that concatenation; `start`/`end` count characters of the document's text.
+cite nothing, and the refusal token, never appear in them. A `fold` event takes back the end of that concatenation, and
+what follows takes its place. Offsets named `answer_*` count characters of the concatenation; `start`/`end` count
+characters of the document's text.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 
 Status: TypeAlias = Literal["answered", "quoted", "asked", "refused"]
-"""answered: a model wrote. quoted: no model wrote, sentences were quoted. asked: the answer is a question back, which
-names alternatives. refused: the documents do not seem to hold the answer."""
+"""answered: a model wrote. quoted: sentences of the documents are the answer. asked: the answer is a question back,
+which names alternatives. refused: the documents do not seem to hold the answer."""
 AnswerKind: TypeAlias = Literal["extractive", "abstractive", "yes/no", "unanswerable"]
 
 
@@ -106,6 +107,7 @@ class NearestEvent(_Event):
 
     type: Literal["nearest"] = "nearest"
     quotes: list[Quotation]
+    sure: bool = Field(default=False, description="Whether one of them probably answers the question.")
 
 
 class StepEvent(_Event):
@@ -123,6 +125,16 @@ class TokenEvent(_Event):
 
     type: Literal["token"] = "token"
     text: str
+
+
+class FoldEvent(_Event):
+    """Takes back what a model wrote, from character `start` of the answer on: the documents do not bear it out.
+
+    Citations and support from there on are void. The tokens that follow stand in its place.
+    """
+
+    type: Literal["fold"] = "fold"
+    start: int
 
 
 class CitationEvent(_Event):
@@ -172,9 +184,10 @@ class Alternative(_Event):
 
 
 class DoneEvent(_Event):
-    """The turn ended well. `status` `quoted` means that no model wrote: sentences were quoted.
+    """The turn ended well. `status` `quoted` means that sentences of the documents are the answer.
 
-    `asked` means that the answer is a question back, which names `alternatives`; the next message answers it.
+    `folded` is then what a model wrote, if it wrote something that the documents do not bear out. `asked` means that
+    the answer is a question back, which names `alternatives`; the next message answers it.
     """
 
     type: Literal["done"] = "done"
@@ -191,6 +204,9 @@ class DoneEvent(_Event):
     seconds: dict[str, float] = Field(description="rewrite, search, rerank, first_token, total; seconds.")
     warning: str = Field(default="", description="What a person should know although the turn went well.")
     doubted: bool = Field(default=False, description="Whether the answer says itself that it may not answer.")
+    folded: str = Field(
+        default="", description="A model's text that the documents do not bear out, in whose place `answer` stands."
+    )
     alternatives: list[Alternative] = Field(
         default=[], description="What may be meant, where the turn asks back instead of answering."
     )
@@ -221,6 +237,7 @@ Event: TypeAlias = Annotated[
     | NearestEvent
     | StepEvent
     | TokenEvent
+    | FoldEvent
     | CitationEvent
     | SupportEvent
     | DoneEvent

@@ -117,6 +117,8 @@ HISTORY_TOKENS = 300
 """Budget of the history; the local engine reads some ninety tokens a second on two cores."""
 HISTORY_MESSAGE_TOKENS = 100
 """Longest message of the history; longer ones are cut at their end."""
+CLOSEST_TOKENS = 150
+"""Budget of the sentences nearest to the question, which a small model is told again beside the question."""
 SEPARATOR = " › "
 _ROUNDING = 16
 
@@ -136,6 +138,7 @@ class TurnPrompt:
 def evidence_budget(question: str, llm: LLMSettings, style: AnswerStyle = "short") -> int:
     """Tokens a model is shown of the numbered passages: the setting, or less where the context window is small."""
     room = llm.context_tokens - llm.longest_answer(style) - _fixed_tokens(style) - count_tokens(question)
+    room -= CLOSEST_TOKENS if style == "short" else 0
     return max(min(llm.evidence_tokens, room), 0)
 
 
@@ -148,32 +151,40 @@ def build_prompt(
     meaning: str = "",
     about: Sequence[str] = (),
     excerpts: Mapping[int, str] | None = None,
+    closest: Sequence[tuple[int, str]] = (),
     examples: Sequence[tuple[str, str, str]] = (),
     style: AnswerStyle = "short",
 ) -> TurnPrompt:
     """The request for an answer of a `style` to `question`, within `llm.context_tokens` less the answer's own.
 
     `meaning` is the question in full where the typed one leans on the conversation, `about` the terms of the
-    conversation that it speaks of, where no sentence is known that says it in full. `excerpts` holds what to
-    show of each passage by its number; a passage without one is left out. `examples` are questions with an excerpt and
-    its answer, shown first. The history gets what is left, newest turns first, at most `HISTORY_TOKENS`.
+    conversation that it speaks of, where no sentence is known that says it in full. `excerpts` holds what to show of
+    each passage by its number; a passage without one is left out. `closest` are the sentences nearest to the question
+    with their passages' numbers, told to a model that writes short answers, `CLOSEST_TOKENS` at most. `examples` are
+    questions with an excerpt and its answer, shown first. The history gets what is left, newest turns first, at most
+    `HISTORY_TOKENS`.
     """
     system = _instructions(style)
-    form = load_prompt(PACKAGE, "question")
+    form = load_prompt(PACKAGE, f"question_{style}")
     room = llm.context_tokens - llm.longest_answer(style) - _fixed_tokens(style)
     typed = question
     if meaning and meaning != question:
-        typed = f"{question} (that is: {meaning})"
+        typed = f"{question}\nThey mean: {meaning}"
     elif about:
         typed = f"{question} (speaking of: {', '.join(about)})"
     typed = clip(typed, room // 2)
-    room -= count_tokens(typed)
+    near = [(n, clip(quote, CLOSEST_TOKENS // len(closest) - 6)) for n, quote in closest]
+    room -= count_tokens(typed) + sum(count_tokens(quote) + 6 for _, quote in near)
     texts = {passage.n: passage.text for passage in evidence} if excerpts is None else excerpts
     passages = _passages([passage for passage in evidence if passage.n in texts], texts, max(room, 0))
     before = [message for example in examples for message in _example(form.text, *example)]
     room -= count_tokens(passages) + sum(count_tokens(message.text) + MESSAGE_OVERHEAD for message in before)
     history = _history(conversation, min(room, HISTORY_TOKENS))
     parts = {"question": escape(typed), "passages": passages}
+    if style == "short":
+        parts["closest"] = (
+            "\n".join(f"[{n}] {escape_citations(escape(' '.join(quote.split())))}" for n, quote in near) or "(none)"
+        )
     last = fill(form.text, parts)
     messages = (PromptMessage("system", system.text), *before, *history, PromptMessage("user", last))
     tokens = sum(count_tokens(message.text) + MESSAGE_OVERHEAD for message in messages)
@@ -215,7 +226,7 @@ def clip(text: str, tokens: int) -> str:
 
 
 def _fixed_tokens(style: AnswerStyle) -> int:
-    texts = (_instructions(style).text, load_prompt(PACKAGE, "question").text)
+    texts = (_instructions(style).text, load_prompt(PACKAGE, f"question_{style}").text)
     return sum(count_tokens(text) + MESSAGE_OVERHEAD for text in texts) + _ROUNDING
 
 

@@ -23,6 +23,7 @@ from server.turn.events import (
     Event,
     Evidence,
     EvidenceEvent,
+    FoldEvent,
     Status,
     StepEvent,
     SupportEvent,
@@ -204,6 +205,10 @@ async def merge_part_events(
                         answer, heading = answer + heading, ""
                         at = len(answer)
                     answer += event.text
+                elif isinstance(event, FoldEvent):
+                    yield event.model_copy(update={"start": event.start + at})
+                    answer = answer[: event.start + at]
+                    continue
                 yield _moved(event, at) if isinstance(event, CitationEvent | SupportEvent) else event
             call.end()
         yield _together(endings, answer, watch)
@@ -252,6 +257,7 @@ def _together(endings: Sequence[DoneEvent], answer: str, watch: Stopwatch) -> Do
             "seconds": {**steps, **watch.all()},
             "warning": " ".join(dict.fromkeys(ending.warning for ending in endings if ending.warning)),
             "doubted": any(ending.doubted for ending in endings),
+            "folded": "\n\n".join(ending.folded for ending in endings if ending.folded),
             "answerable": min(chances, default=None),
             "answer_kind": kind,
         }

@@ -13,11 +13,23 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from rewriter.protocol import Conversation
 from server.settings import Settings
-from server.turn.answer import AnswerReader, answer_kind
+from server.turn.answer import Answer, AnswerReader, answer_kind, broken_form
 from server.turn.ask_back import question_back
 from server.turn.decision import Chances
-from server.turn.events import Alternative, AnswerKind, DoneEvent, Event, Evidence, EvidenceEvent, RewriteEvent, Status
+from server.turn.events import (
+    Alternative,
+    AnswerKind,
+    DoneEvent,
+    Event,
+    Evidence,
+    EvidenceEvent,
+    FoldEvent,
+    NearestEvent,
+    RewriteEvent,
+    Status,
+)
 from server.turn.evidence import READS_IN_CONTEXT, best_sentences, nearest_sentences
 from server.turn.models import GeneratedText, ModelStream, TurnModels
 from server.turn.prompt import TurnPrompt
@@ -33,7 +45,8 @@ from server.turn.system_messages import (
     no_answer,
     unsupported_language_notice,
 )
-from text.languages import ENGLISH
+from text.languages import ENGLISH, language_of
+from text.recorder import current
 from text.translation import gettext
 
 if TYPE_CHECKING:
@@ -45,7 +58,8 @@ class Selection:
     """The evidence of a turn and what follows from it.
 
     `alternatives` holds the choices of a question back. `nearest` is None if nobody looked for the nearest sentences.
-    `prompt` is None if no model is asked. `cut` tells that the model reads less than all of the evidence.
+    `prompt` is None if no model is asked. `quotes_first` tells that the model is small or slow: readers see the nearest
+    sentences before it has read, and its text only stands if they bear it out.
     """
 
     passages: tuple[Evidence, ...]
@@ -54,7 +68,7 @@ class Selection:
     alternatives: list[Alternative]
     nearest: list[Support] | None
     prompt: TurnPrompt | None
-    cut: bool
+    quotes_first: bool = False
 
 
 class Reply:
@@ -73,6 +87,8 @@ class Reply:
         self._doubtful = False
         """Whether the quoted sentences come nearest and may not answer."""
         self._usage = GeneratedText("")
+        self._language = ENGLISH
+        self._folded = ""
         self.notice = ""
         """A sentence about a question in a language that the search does not understand."""
         self.reader = AnswerReader(())
@@ -80,7 +96,7 @@ class Reply:
     def open(self, passages: Sequence[Evidence], language: str = ENGLISH, odds: Chances | None = None) -> None:
         """Begin a reply that may cite `passages`; compare words by the stems of `language`."""
         self._texts = [passage.text for passage in passages]
-        self._chances = odds
+        self._chances, self._language = odds, language
         self.reader = AnswerReader(passages, language)
 
     def smalltalk(self, text: str) -> list[Event]:
@@ -106,12 +122,16 @@ class Reply:
             return self._refuse(plan, passages, nearest)
         with self._watch.begin("generate") as step:
             self._watch.first_token()
-            # Shown once, above the first part that is quoted.
-            first = any(passage.n == 1 for passage in passages)
-            introduction = gettext(DOUBTFUL if self._doubtful else INTRODUCTION) if first or self._doubtful else ""
-            quotes = self._quote(introduction if nearest else self._no_answer(plan, passages), nearest)
+            quotes = self._quotes_alone(plan, passages, nearest)
             step.tell({}, {"answer": self.reader.shown}, {"model": "none", "quotes": len(nearest)})
-        return [*quotes, self._done("quoted" if nearest else "refused")]
+        return quotes
+
+    def first_quotes(self, selection: Selection) -> list[Event]:
+        """Return what readers see while a small or slow model reads: the nearest sentences."""
+        if not (selection.quotes_first and selection.nearest):
+            return []
+        self._watch.first_token()
+        return [NearestEvent(quotes=selection.nearest, sure=not self._doubtful)]
 
     async def stream(self, model: BaseChatModel, prompt: TurnPrompt) -> AsyncGenerator[Event, None]:
         """Yield the events of a generated answer as they come. Raises TurnFailed."""
@@ -161,10 +181,18 @@ class Reply:
         if self._models.pace and began:
             self._models.pace.add(self._usage.completion_tokens, time.perf_counter() - began)
 
-    async def check(self, plan: SearchPlan, selection: Selection) -> list[Event]:
-        """Return the events after a generated answer: a refusal in our words, or a warning with the nearest quotes."""
-        support = self.reader.answer().support
+    async def check(self, plan: SearchPlan, selection: Selection, conversation: Conversation) -> list[Event]:
+        """Return the events after a generated answer: nothing more, a refusal in our words, a warning, or the quotes.
+
+        Quotes take the place of a small model's text if it refuses, breaks form, contradicts what it cites, or if most
+        of its sentences are unsupported. A large model's own judgement stands, with a warning.
+        """
+        answer = self.reader.answer()
+        support = answer.support
         refused = self.reader.refused or not self.reader.shown
+        if selection.quotes_first and (reason := self._fault(answer, refused, conversation)):
+            current().label(folded=reason)
+            return await self._fold(plan, selection)
         doubtful = bool(support) and not any(event.supported for event in support)
         if not (refused or doubtful):
             return [*self.reader.complete(), self._done("answered")]
@@ -179,6 +207,40 @@ class Reply:
             return self._refuse(plan, selection.passages, nearest)
         instead = self._quote(gettext(NEAREST_INSTEAD), nearest) if nearest else []
         return [*instead, self._done("answered", gettext(UNSUPPORTED))]
+
+    def _fault(self, answer: Answer, refused: bool, conversation: Conversation) -> str:
+        """Return why a small model's answer cannot stand, in a word for traces; empty if it can."""
+        if refused:
+            return "refuses"
+        previous = next((said.text for said in reversed(conversation.messages) if said.role == "assistant"), "")
+        if fault := broken_form(answer.plain, self._question, previous, self._texts):
+            return fault
+        if any(event.contradicted for event in answer.support):
+            return "contradicts"
+        spoken = language_of(self._question)
+        if spoken and spoken != self._language:
+            # Words of two languages cannot be compared.
+            return ""
+        unsupported = sum(not event.supported for event in answer.support)
+        return "unsupported" if 2 * unsupported > len(answer.support) else ""
+
+    async def _fold(self, plan: SearchPlan, selection: Selection) -> list[Event]:
+        """Take back what the model wrote and answer as without a model."""
+        shown = self.reader.shown
+        passages, language = selection.passages, self._language
+        self.reader = await run_blocking(lambda: AnswerReader(passages, language), lambda: "generate")
+        taken_back: list[Event] = [FoldEvent(start=0)] if shown else []
+        self._folded = shown
+        return [*taken_back, *self._quotes_alone(plan, selection.passages, selection.nearest or [])]
+
+    def _quotes_alone(self, plan: SearchPlan, passages: Sequence[Evidence], nearest: Sequence[Support]) -> list[Event]:
+        """Answer by quotes; refuse if there are none."""
+        if not nearest:
+            return self._refuse(plan, passages, ())
+        # Shown once, above the first part that is quoted.
+        first = any(passage.n == 1 for passage in passages)
+        introduction = gettext(DOUBTFUL if self._doubtful else INTRODUCTION) if first or self._doubtful else ""
+        return [*self._quote(introduction, nearest), self._done("quoted")]
 
     def nearest(
         self, plan: SearchPlan, passages: Sequence[Evidence], search: TurnSearch | None = None
@@ -229,6 +291,7 @@ class Reply:
             seconds=self._watch.all(),
             warning=warning,
             doubted=bool(warning) or (status == "quoted" and self._doubtful),
+            folded=self._folded,
             alternatives=list(alternatives),
             answerable=None if self._chances is None else round(self._chances.sufficient, 3),
             answer_kind=kind,

@@ -27,7 +27,7 @@ from server.engines.base import EngineError
 from server.settings import Settings
 from server.turn.ask_back import alternatives, asked_back
 from server.turn.decision import chances, decide, language_of_hits
-from server.turn.events import ErrorEvent, Event, EvidenceEvent, NearestEvent
+from server.turn.events import ErrorEvent, Event, EvidenceEvent
 from server.turn.evidence import excerpts, renumbered, select_evidence
 from server.turn.models import ModelSource, TurnModels
 from server.turn.prompt import TurnPrompt, build_prompt, evidence_budget
@@ -125,13 +125,13 @@ class TurnEngine:
                 for event in turn.reply.extractive(plan, selection):
                     yield event
                 return
-            if selection.cut and selection.nearest:
-                yield NearestEvent(quotes=selection.nearest)
+            for event in turn.reply.first_quotes(selection):
+                yield event
             answer = turn.reply.stream(models.chat_model, self.prompted(selection.prompt))
             async with aclosing(answer):
                 async for event in answer:
                     yield event
-            for event in await turn.reply.check(plan, selection):
+            for event in await turn.reply.check(plan, selection, request.conversation):
                 yield event
         except (TurnFailed, IndexingError, EngineError) as failure:
             yield turn.error(failure)
@@ -238,12 +238,15 @@ class Turn:
         unanswerable = bool(passages) and outcome == "refuse"
         reply = self.reply
         reply.open(passages, language, odds)
-        if not passages or unanswerable or choices or models.chat_model is None:
-            reads = models.chat_model is None and reranked
-            nearest = [] if choices else reply.nearest(plan, passages, self._search if reads else None)
-            if unanswerable or not (nearest or choices):
-                reply.notice = unsupported_language_notice(request.question, settings.index)
-            return Selection(passages, reranked, unanswerable, choices, nearest, None, cut=False)
+        quotes_alone = not passages or unanswerable or bool(choices) or models.chat_model is None
+        quotes_first = not quotes_alone and models.style == "short"
+        nearest = None
+        if (quotes_alone or quotes_first) and not choices:
+            nearest = reply.nearest(plan, passages, self._search if reranked else None)
+        if unanswerable or (nearest == [] and not choices):
+            reply.notice = unsupported_language_notice(request.question, settings.index)
+        if quotes_alone:
+            return Selection(passages, reranked, unanswerable, choices, nearest, None)
         shortened = excerpts(plan.matching, passages, reply.reader.scorer, budget)
         prompt = build_prompt(
             request.question,
@@ -253,11 +256,10 @@ class Turn:
             meaning=plan.meaning,
             about=[term.text for term in plan.rewrite.expansion],
             excerpts=shortened,
+            closest=[(quote.n, quote.quote) for quote in nearest or ()],
             style=models.style,
         )
-        # A model that reads less than everything is slow: readers see the nearest sentences before it has read them.
-        cut = any(shortened.get(passage.n) != passage.text for passage in passages)
-        return Selection(passages, reranked, False, [], reply.nearest(plan, passages) if cut else None, prompt, cut=cut)
+        return Selection(passages, reranked, False, [], nearest, prompt, quotes_first)
 
     def error(self, failure: TurnFailed | IndexingError | EngineError) -> ErrorEvent:
         """Return the event that ends a failed turn."""

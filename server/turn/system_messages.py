@@ -22,13 +22,15 @@ DOUBTFUL = message("I am not sure that these sentences answer it; they come near
 UNSUPPORTED = message("Nothing in this answer could be matched with the documents: check it against the sources.")
 NEAREST_INSTEAD = message("What comes nearest in the documents:")
 """Announces the sentences that are quoted below an answer nothing supports."""
+NOT_BORNE_OUT = message("The documents do not bear that out. They say:")
+"""Stands between a model's text and the quotes in its place where the text cannot be taken back."""
 NOTHING_FOUND = message("The search found nothing for this question. Try other words, or another collection.")
 WELCOME = message("You are welcome.")
 GREETING = message("Hello. What would you like to know about these documents?")
 
 _REFUSES = message("I found no sure answer to this in the documents.")
 _NEAREST, _NONE = message("; this comes nearest:"), message("; I found nothing near enough to quote.")
-_OWN = (INTRODUCTION, DOUBTFUL, NEAREST_INSTEAD, WELCOME, GREETING)
+_OWN = (INTRODUCTION, DOUBTFUL, NEAREST_INSTEAD, NOT_BORNE_OUT, WELCOME, GREETING)
 
 _WORD = regex.compile(r"[\p{L}\p{N}]+(?:['’]\p{L}+)*")
 _LONGEST = 120

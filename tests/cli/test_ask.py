@@ -266,7 +266,7 @@ def test_a_question_is_an_argument_and_what_is_waited_for_is_said(ask: Ask) -> N
 
 def test_a_refusal_has_an_exit_code_of_its_own(ask: Ask, llm: FakeOpenAIServer) -> None:
     llm.pieces = ("<cannot_answer>",)
-    result = ask("--model", llm.url, "How long does parental leave last?")
+    result = ask("--model", llm.url, "Which university did the mayor attend?")
     assert result.exit_code == ExitCode.REFUSED, result.output
 
 

@@ -16,6 +16,7 @@ from server.turn.events import DoneEvent, ErrorEvent, Event, TokenEvent
 from server.turn.models import TurnModels
 from server.turn.run import TurnEngine, TurnInput
 from tests.server.turn_fakes import FakeCollection
+from tests.server.turn_playing import check_order
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -146,8 +147,8 @@ def test_a_real_small_model_over_its_own_http_server(small_llm: Engine) -> None:
     end = events[-1]
 
     assert isinstance(end, DoneEvent)
-    assert end.status in ("answered", "refused")
-    assert end.answer == "".join(event.text for event in events if isinstance(event, TokenEvent)) != ""
-    assert end.prompt_tokens > 50 or end.status == "refused"
+    assert end.status in ("answered", "quoted", "refused")
+    check_order(events)
+    assert any(step == "generate" for step in end.seconds)
     assert {citation.n for citation in end.citations} <= {1, 2}
     assert "cannot_answer" not in end.answer.lower()

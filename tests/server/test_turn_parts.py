@@ -110,13 +110,24 @@ def test_without_a_model_each_part_is_quoted() -> None:
 def test_a_passage_that_two_parts_find_has_one_number_and_a_refused_part_says_so() -> None:
     texts = ["Parental leave, fax and office are explained elsewhere.", LEAVE]
     model = ScriptedChatModel(script=answers)
-    events = play(engine(model=model, collection=WordCollection(texts)), QUESTION)
+    events = play(engine(model=model, collection=WordCollection(texts), style="full"), QUESTION)
     shown = of(events, EvidenceEvent)[0].passages
     assert [one.n for one in shown] == [1, 2]
     assert len({one.passage_id for one in shown}) == 2
     ending = done(events)
     assert ending.status == "answered"
     assert "I found no sure answer to this in the documents." in ending.answer
+
+
+def test_a_part_that_a_small_model_makes_up_is_folded_alone() -> None:
+    def script(messages: list[Any]) -> Any:
+        return "Send owls [2]." if FAX in messages[-1].text else answers(messages)
+
+    ending = done(play(engine(model=ScriptedChatModel(script=script), collection=WordCollection()), QUESTION))
+    assert ending.folded == "Send owls [2]."
+    assert ending.answer.startswith("**How long is parental leave?**\n\nParental leave lasts ten weeks [1].\n\n")
+    assert ending.answer.endswith(f"\n\n> {FAX} [2]")
+    assert [ending.answer[one.answer_start : one.answer_end] for one in ending.citations] == ["[1]", "[2]"]
 
 
 def test_what_points_back_is_searched_with_the_part_before_it() -> None:

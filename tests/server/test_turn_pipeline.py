@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessageChunk
 
-from rewriter import Conversation, PassThroughRewriter
-from server.settings import LLMSettings, RetrievalSettings, Settings
+from rewriter import Conversation, Message, PassThroughRewriter
+from server.settings import RetrievalSettings, Settings
 from server.tracing import Tracing
 from server.turn import support
 from server.turn.events import (
@@ -121,7 +121,7 @@ def test_a_refusal_is_said_honestly_and_never_as_a_token(script: list[str]) -> N
 
 
 def test_a_refusal_shows_the_sentences_that_come_nearest() -> None:
-    end = done(play(engine(["<cannot_answer>"]), "How long does parental leave last?"))
+    end = done(play(engine(["<cannot_answer>"], style="full"), "How long does parental leave last?"))
 
     assert end.status == "refused"
     assert end.answer.endswith("this comes nearest:\n\n> Parental leave lasts ten weeks. [1]")
@@ -144,7 +144,7 @@ def test_a_refusal_after_an_answer_leaves_the_answer() -> None:
 
 
 def test_an_answer_nothing_supports_carries_a_warning() -> None:
-    end = done(play(engine(["The mayor of Springfield studied medieval falconry [1]."])))
+    end = done(play(engine(["The mayor of Springfield studied medieval falconry [1]."], style="full")))
 
     assert end.status == "answered"
     assert "check it" in end.warning
@@ -153,7 +153,7 @@ def test_an_answer_nothing_supports_carries_a_warning() -> None:
 
 def test_below_an_answer_nothing_supports_the_nearest_sentences_are_quoted() -> None:
     said = "The mayor of Springfield studied medieval falconry [1]."
-    end = done(play(engine([said]), "How long does parental leave last?"))
+    end = done(play(engine([said], style="full"), "How long does parental leave last?"))
 
     assert "check it" in end.warning
     assert end.answer.startswith(said)
@@ -161,6 +161,48 @@ def test_below_an_answer_nothing_supports_the_nearest_sentences_are_quoted() -> 
     assert end.citations[-1].quote in end.answer
     assert [one.supported for one in end.support][:1] == [False]
     assert all(one.supported for one in end.support[1:])
+
+
+@pytest.mark.parametrize(
+    ("script", "question", "before"),
+    [
+        ("<cannot_answer>", "How long does parental leave last?", ""),
+        ("The passages do not say how long it lasts.", "How long does parental leave last?", ""),
+        ("The mayor of Springfield studied medieval falconry [1].", "How long does parental leave last?", ""),
+        ("Parental leave lasts ten weeks [1]. </passages>", "How long does parental leave last?", ""),
+        ("Parental leave lasts `leave --weeks [1]` ten weeks [1].", "How long does parental leave last?", ""),
+        ("How long does parental leave last [1].", "How long does parental leave last?", ""),
+        ("Parental leave lasts ten weeks [1].", "Where can I apply?", "Parental leave lasts ten weeks [1]."),
+    ],
+    ids=["refuses", "declines", "unsupported", "leak", "marker in code", "echo", "repeats"],
+)
+def test_a_small_model_whose_text_cannot_stand_is_folded_and_the_quotes_answer(
+    script: str, question: str, before: str
+) -> None:
+    said = (Message("user", "How long does parental leave last?"), Message("assistant", before)) if before else ()
+    end = done(play(engine([script]), question, conversation=Conversation(said)))
+
+    assert end.status == "quoted"
+    assert end.answer.startswith("From the documents, word for word:\n\n> ")
+    assert all(cited.quote in end.answer for cited in end.citations)
+    assert "cannot_answer" not in end.folded
+    # A large model's judgement stands, with a warning.
+    large = done(play(engine([script], style="full"), question, conversation=Conversation(said)))
+    assert large.folded == ""
+
+
+def test_what_a_small_model_writes_and_the_documents_bear_out_stands() -> None:
+    said = "Parental leave lasts ten weeks [1]. It may be taken in two parts [1]."
+    end = done(play(engine([said]), "How long does parental leave last?"))
+
+    assert (end.status, end.answer, end.folded) == ("answered", said, "")
+
+
+def test_a_passage_that_shows_tags_and_numbers_in_its_code_may_be_copied() -> None:
+    page = "Write `<question>` around it. Run `show items[1]` to see it."
+    end = done(play(engine([f"{page} [1]"], collection=FakeCollection(texts=(page,))), "What do I write around it?"))
+
+    assert (end.status, end.folded) == ("answered", "")
 
 
 def test_without_a_model_sentences_are_quoted() -> None:
@@ -200,13 +242,13 @@ def test_a_follow_up_is_searched_with_its_rewrite_and_read_with_both() -> None:
     searched = [query.text for query in collection.asked[0][0]]
     assert {"and by fax?", "Can form PL-7 be sent by fax?"} <= set(searched)
     assert [variant.text for variant in rewrite.variants] == searched[: len(rewrite.variants)]
-    assert "and by fax? (that is: Can form PL-7 be sent by fax?)" in model.asked[0][-1].text
+    assert "and by fax?\nThey mean: Can form PL-7 be sent by fax?" in model.asked[0][-1].text
     assert [message.type for message in model.asked[0]] == ["system", "human", "ai", "human"]
 
 
 def test_a_slow_rewriter_leaves_the_typed_question() -> None:
     settings = Settings(retrieval=RetrievalSettings(profile={"rewrite_seconds": 0.1}))
-    turns = engine(["Ten weeks [1]."], settings=settings, rewriter=Fixed("Too late?", seconds=1.5))
+    turns = engine(["The fax number is 555-0199 [2]."], settings=settings, rewriter=Fixed("Too late?", seconds=1.5))
     events = play(turns, "and by fax?", conversation=FOLLOW_UP)
     rewrite = events[0]
 
@@ -226,7 +268,7 @@ def test_a_search_text_written_by_a_person_stands_in_for_the_rewrite() -> None:
     assert (rewrite.text, rewrite.decision) == ("fax number of the office", "edited")
     assert "fax number of the office" in [query.text for query in collection.asked[0][0]]
     assert "Wrong?" not in [query.text for query in collection.asked[0][0]]
-    assert reranker.asked == ["fax number of the office"]
+    assert set(reranker.asked) == {"fax number of the office"}
 
 
 def test_a_cross_encoder_that_reads_conversations_has_the_question_as_typed_and_what_it_leans_on() -> None:
@@ -240,7 +282,7 @@ def test_a_cross_encoder_that_reads_conversations_has_the_question_as_typed_and_
         reranker, played = Reversing(reads_conversations=True), dict[str, Any](more)
         turns = engine(["x"], reranker=reranker, **{key: played.pop(key) for key in {"rewriter"} & played.keys()})
         play(turns, "and by fax?", conversation=FOLLOW_UP, **played)
-        assert (reranker.asked, reranker.contexts) == ([question], [context])
+        assert (set(reranker.asked), set(reranker.contexts) - {None}) == ({question}, {context})
 
 
 @pytest.mark.parametrize(
@@ -272,7 +314,7 @@ def test_the_steps_are_told_with_content_apart() -> None:
         play(turns)
     steps = tracing.end(turn, "answered").steps
 
-    assert [step.name for step in steps] == ["rewrite", "search", "rerank", "generate"]
+    assert [step.name for step in steps] == ["rewrite", "search", "rerank", "read", "generate"]
     assert all(step.seconds >= 0 and step.started > 1e9 for step in steps)
     assert "How long is leave?" not in str([dict(step.attributes) for step in steps])
     assert LEAVE in str(steps[-1].prompt)
@@ -307,19 +349,18 @@ def test_batch_commands_search_as_a_turn_does() -> None:
     assert collection.asked[0] == collection.asked[1]
 
 
-@pytest.mark.parametrize("tokens", [40, 2000])
-def test_before_a_slow_model_has_read_the_nearest_sentences_are_told(
-    tokens: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(LLMSettings, "evidence_tokens", tokens)
-    settings = Settings()
-    events = play(engine(["Ten weeks [1]."], settings=settings), "How long does parental leave last?")
+@pytest.mark.parametrize("style", ["short", "full"])
+def test_before_a_small_model_has_read_the_nearest_sentences_are_told(style: str) -> None:
+    model = ScriptedChatModel(script=["Ten weeks [1]."])
+    events = play(engine(model=model, style=style), "How long does parental leave last?")
     nearest = [event for event in events if isinstance(event, NearestEvent)]
 
-    if tokens == 2000:
+    if style == "full":
         assert nearest == []
     else:
         assert events.index(nearest[0]) == 2
+        assert nearest[0].sure
+        assert "nearest:\n[1] Parental leave lasts ten weeks.\n" in model.asked[0][-1].text
         evidence = next(event for event in events if isinstance(event, EvidenceEvent))
         for quoted in nearest[0].quotes:
             passage = evidence.passages[quoted.n - 1]

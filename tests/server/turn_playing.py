@@ -13,6 +13,7 @@ from server.turn.events import (
     DoneEvent,
     ErrorEvent,
     Event,
+    FoldEvent,
     SupportEvent,
     TokenEvent,
 )
@@ -47,7 +48,8 @@ def engine(
     """An engine over a fake collection; without a script it has no model."""
     found = collection or FakeCollection()
     model = parts.pop("model", None) or (ScriptedChatModel(script=script) if script is not None else None)
-    models = TurnModels(parts.pop("rewriter", PassThroughRewriter()), parts.pop("reranker", None), model)
+    style = parts.pop("style", "short")
+    models = TurnModels(parts.pop("rewriter", PassThroughRewriter()), parts.pop("reranker", None), model, style=style)
     return TurnEngine(collection=lambda _: found, models=models, settings=settings or Settings(), **parts)
 
 
@@ -66,10 +68,20 @@ def check_order(events: list[Event]) -> None:
     assert isinstance(last, DoneEvent | ErrorEvent)
     assert not any(isinstance(event, DoneEvent | ErrorEvent) for event in events[:-1])
     assert [event.type for event in events[:-1][:2]] == ["rewrite", "evidence"][: len(events) - 1]
-    assert "".join(event.text for event in events if isinstance(event, TokenEvent)) == last.answer
+    said, taken_back, marks = "", "", list[CitationEvent | SupportEvent]()
+    for event in events:
+        if isinstance(event, TokenEvent):
+            said += event.text
+        elif isinstance(event, CitationEvent | SupportEvent):
+            marks.append(event)
+        elif isinstance(event, FoldEvent):
+            taken_back, said = taken_back + said[event.start :], said[: event.start]
+            marks = [mark for mark in marks if mark.answer_start < event.start]
+    assert said == last.answer
     if isinstance(last, DoneEvent):
-        assert last.citations == [event for event in events if isinstance(event, CitationEvent)]
-        assert last.support == [event for event in events if isinstance(event, SupportEvent)]
+        assert last.citations == [mark for mark in marks if isinstance(mark, CitationEvent)]
+        assert last.support == [mark for mark in marks if isinstance(mark, SupportEvent)]
+        assert last.folded.replace("\n\n", "") == taken_back.replace("\n\n", "")
 
 
 def done(events: list[Event]) -> DoneEvent:

@@ -7,7 +7,17 @@ import re
 
 import pytest
 
-from server.chat import ErrorEvent, Event, NearestEvent, Quotation, RewriteEvent, StepEvent, TokenEvent, TurnRequest
+from server.chat import (
+    ErrorEvent,
+    Event,
+    FoldEvent,
+    NearestEvent,
+    Quotation,
+    RewriteEvent,
+    StepEvent,
+    TokenEvent,
+    TurnRequest,
+)
 from server.chat.documents import LinkView
 from server.turn.events import Alternative
 from tests.ui.fake_service import Answer, FakeService, Text
@@ -112,13 +122,27 @@ def test_until_something_is_cited_what_is_nearest_is_highlighted() -> None:
     assert '<mark class="near">Boil it twice.</mark>' in view.sources_html()
     assert view.sources_html().count("unmarked") == 2
     assert "nearest to the question" in view.sources_html()
-    # To be read at once, until there is an answer.
+    # To be read at once, until the answer has ended.
     assert "Boil it twice." in view.html().partition('class="nearest"')[2]
     view.add(TokenEvent(text="Boil"))
-    assert 'class="nearest"' not in view.html()
+    assert "Boil it twice." in view.html().partition('class="nearest"')[2]
     view.add(whole.citations[0])
     assert "near" not in view.sources_html()
     assert '<mark data-citation="0">Boil it twice</mark>' in view.sources_html()
+
+
+def test_what_the_documents_do_not_bear_out_is_folded_away() -> None:
+    view = played(Answer("Boil it twice [1]."))
+    running = TurnView("key", "q", "docs")
+    running.add(TokenEvent(text="**One.** Use <b>owls</b> [1]."))
+    running.add(FoldEvent(start=9))
+    assert (running.text, running.folded) == ("**One.** ", "Use <b>owls</b> [1].")
+    assert view.done is not None
+    running.add(view.done.model_copy(update={"status": "quoted", "folded": "Use <b>owls</b> [1]."}))
+    html = running.html()
+    assert "the documents do not bear it out" in html
+    assert "Use owls" in html.partition('class="folded"')[2]
+    assert "owls" not in html.partition('class="folded"')[0]
 
 
 def test_nothing_of_a_question_or_title_is_markup() -> None:

@@ -53,7 +53,8 @@ def test_a_web_site_shows_the_chat_and_no_other_site_does(
 ) -> None:
     port, folder = web_site
     llm.pieces = (EVIL,)
-    running = serve(settings_for(llm.url, plugins={"widget": {"origins": [f"http://localhost:{port}"]}}))
+    widget: dict[str, object] = {"widget": {"origins": [f"http://localhost:{port}"]}}
+    running = serve(settings_for(llm.url, plugins=widget, llm={"style": "full"}))
     add_widget(running.app, running.service)
     for role in ("reader", "operator"):
         (folder / f"{role}.html").write_text(

@@ -183,7 +183,7 @@ async def delete_conversation(conversation_id: ConversationId, service: Service)
     responses={
         200: {
             "description": "Typed events: `rewrite`, `evidence`, at times `nearest` and `step`, `token`, `citation`, "
-            "`support`, then one `done` or `error`. The header `X-Turn-Id` names the turn.",
+            "`support`, at times `fold`, then one `done` or `error`. The header `X-Turn-Id` names the turn.",
             "content": {"text/event-stream": EVENTS},
         }
     },

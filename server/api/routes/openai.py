@@ -27,6 +27,7 @@ from server.chat import (
     ErrorEvent,
     Evidence,
     EvidenceEvent,
+    FoldEvent,
     InvalidRequest,
     Message,
     NotFound,
@@ -38,6 +39,8 @@ from server.chat import (
 )
 from server.chat.running_turn import MAX_HISTORY_MESSAGES, RunningTurn
 from server.turn.events import Alternative, AnswerKind, Status
+from server.turn.system_messages import NOT_BORNE_OUT
+from text.translation import gettext
 
 
 class _Tolerant(BaseModel):
@@ -120,6 +123,8 @@ class Details(BaseModel):
     dropped_citations: int
     seconds: dict[str, float]
     warning: str
+    doubted: bool = Field(description="Whether the answer says itself that it may not answer.")
+    folded: str = Field(description="As in the event `done` of a turn.")
     alternatives: list[Alternative] = Field(description="What may be meant, where `status` is `asked`.")
     answerable: float | None = Field(description="Calibrated chance that the passages answer the question.")
     answer_kind: AnswerKind | None = Field(description="As in the event `done` of a turn.")
@@ -223,6 +228,9 @@ class Writer:
                 self._note(event)
                 if isinstance(event, TokenEvent):
                     yield self._chunk({"content": event.text})
+                elif isinstance(event, FoldEvent):
+                    # This protocol can take nothing back.
+                    yield self._chunk({"content": f"\n\n---\n\n{gettext(NOT_BORNE_OUT)}\n\n"})
                 elif isinstance(event, ErrorEvent):
                     yield event_bytes(json.dumps(error_body(503, event.message, code=event.code)))
                 elif isinstance(event, DoneEvent):

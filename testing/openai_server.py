@@ -22,11 +22,11 @@ class FakeOpenAIServer(ServedFake):
     Each answer is `pieces`, or what `pieces` makes of the request, with `pace` seconds between them and `silence`
     seconds before the first. After `die_after` pieces the connection is dropped; another `status` than 200 refuses.
     `raw` is streamed instead of an answer, whatever it is; one that is `deaf` takes requests and answers none. The list
-    of models says by whom its own is (`owned_by`) and how long a context it has (`max_model_len`). With `logprobs` each
-    piece is a token of that log probability.
-    Where a text is forced, what `forced` makes of the request is told, tokens with theirs: as vLLM tells of prompts, or
-    as llama.cpp of grammars. All of it may be changed while it serves. `requests` and `headers` keep what came in;
-    `streaming` is set once a piece was sent, `disconnected` when a client goes before the end.
+    of models says by whom its own is (`owned_by`) and how long a context it has (`max_model_len`; with a small one
+    answers are short). With `logprobs` each piece is a token of that log probability. Where a text is forced, what
+    `forced` makes of the request is told, tokens with theirs: as vLLM tells of prompts, or as llama.cpp of grammars.
+    All of it may be changed while it serves. `requests` and `headers` keep what came in; `streaming` is set once a
+    piece was sent, `disconnected` when a client goes before the end.
     """
 
     pieces: Sequence[str] | Callable[[dict[str, Any]], Sequence[str]] = ("Parental leave ", "lasts ten ", "weeks. [1]")
@@ -37,7 +37,7 @@ class FakeOpenAIServer(ServedFake):
     raw: bytes = b""
     deaf: bool = False
     owned_by: str = "testing"
-    max_model_len: int = 0
+    max_model_len: int = 32_768
     logprobs: float | None = None
     forced: Callable[[dict[str, Any]], Sequence[tuple[str, float]]] | None = None
     requests: list[dict[str, Any]] = field(default_factory=list, init=False)

@@ -283,7 +283,7 @@ def _erase_turn(
             ending = ErrorEvent.model_validate_json(row.ending).model_copy(update=gone).model_dump_json()
         else:
             done = DoneEvent.model_validate_json(row.ending)
-            ending = done.model_copy(update={**gone, "citations": [], "support": []}).model_dump_json()
+            ending = done.model_copy(update={**gone, "folded": "", "citations": [], "support": []}).model_dump_json()
     question = "" if _holds([row.question], sentences) else row.question
     if not question:
         # A title made of the question holds the beginning of what it quoted.

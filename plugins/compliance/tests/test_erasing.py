@@ -73,7 +73,8 @@ class Place:
 
 @pytest.fixture
 def place(settings_for: MakeSettings, serve: Serve, llm: FakeOpenAIServer, monkeypatch: pytest.MonkeyPatch) -> Place:
-    llm.pieces = [f"{SECRET} [1]"]
+    # A small model, whose text is folded away where it does not answer: that is erased, too.
+    llm.pieces, llm.max_model_len = [f"{SECRET} [1]"], 4096
     settings = settings_for(llm.url)
     monkeypatch.setenv("ANAPHORA_INDEX__ENCODER", settings.index.encoder)
     monkeypatch.setenv("ANAPHORA_RETRIEVAL__RERANK", "never")

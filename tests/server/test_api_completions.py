@@ -76,7 +76,7 @@ def test_a_shorter_answer_may_be_asked_for_but_not_a_longer_one(running: Any, ll
         client.chat.completions.create(**ask("How long is parental leave?", **{name: 5}))
         client.chat.completions.create(**ask("How long is parental leave?", **{name: 100_000}))
     limits = [request.get("max_completion_tokens") or request.get("max_tokens") for request in llm.requests]
-    assert limits == [5, running.service.settings.llm.longest_answer("short")]
+    assert limits == [5, running.service.settings.llm.longest_answer("full")]
 
 
 def test_a_refusal_is_marked_and_the_token_never_shown(running: Any, llm: Any) -> None:

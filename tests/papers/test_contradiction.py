@@ -1,0 +1,157 @@
+"""Edits that turn sentences, the pairs made of them, and a tiny model trained on pairs."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from index.loaders.markdown import outline
+from papers.contradiction.edits import EDITS, Siblings, retold, turned
+from papers.contradiction.pages import Page, Told, page_of
+from papers.contradiction.pairs import Pair, balanced, page_pairs, read_pairs, told_pairs, write_pairs
+
+TEXT = """# Kettle
+
+## Power
+
+The kettle switches off after 30 seconds without water. If the lid is open, the kettle does not heat. Pass `--keep-warm`
+to keep the water hot for 20 minutes.
+
+- `--keep-warm`: keeps the water hot for 20 minutes.
+- `--boil`: heats the water to 100 degrees.
+- `--quiet`: heats the water slowly and without noise.
+
+## Cleaning
+
+Use vinegar once a month on Windows sills. The filter can be washed by hand. Never put the kettle into a dishwasher.
+The filter of the large kettle lasts two years, and the small one needs a new filter earlier.
+"""
+
+
+TIMES = ("milliseconds", "seconds", "minutes", "days", "weeks", "months", "years")
+
+
+def page() -> Page:
+    return page_of("kettle.md", "kettle", "Kettle", TEXT, outline(TEXT).sections)
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence", "possible"),
+    [
+        ("number", "It stops after 30 seconds.", {"It stops after 20 seconds.", "It stops after 100 seconds."}),
+        ("unit", "It lasts 2 hours.", {f"It lasts 2 {unit}." for unit in TIMES}),
+        ("negation", "The lid does not open.", {"The lid opens."}),
+        ("negation", "The lid is open.", {"The lid is not open.", "The lid isn't open."}),
+        ("negation", "You cannot wash it.", {"You can wash it."}),
+        ("negation", "Never wash the filter.", {"Always wash the filter."}),
+        ("opposite", "Wash it before use.", {"Wash it after use."}),
+        ("option", "Pass `--boil` to heat it.", {"Pass `--quiet` to heat it.", "Pass `--keep-warm` to heat it."}),
+        ("name", "It runs on Linux only.", {"It runs on Windows only.", "It runs on macOS only."}),
+        ("condition", "If the lid is open, it does not heat.", {"It does not heat."}),
+        ("condition", "The kettle does not heat if the lid is open.", {"The kettle does not heat."}),
+        ("yes/no", "Yes, it can be washed.", {"No, it can be washed."}),
+        ("yes/no", "No: it breaks.", {"Yes: it breaks."}),
+    ],
+)  # fmt: skip
+def test_an_edit_turns_one_thing(kind: str, sentence: str, possible: set[str]) -> None:
+    siblings = Siblings([one.text for one in page().sentences], [])
+    made = {EDITS[kind](sentence, siblings, random.Random(seed)) for seed in range(60)}
+    assert made & possible
+    if kind != "number":  # one without a like beside it is counted on
+        assert made <= possible
+
+
+@pytest.mark.parametrize("kind", sorted(EDITS))
+def test_a_sentence_without_a_handle_is_left_alone(kind: str) -> None:
+    assert EDITS[kind]("Kettles boil water well.", Siblings([], []), random.Random(1)) is None
+
+
+def test_a_swapped_number_is_of_the_same_section_where_there_is_one() -> None:
+    siblings = Siblings(["It costs 40 euros."], ["It weighs 77 grams."])
+    made = Counter(EDITS["number"]("It holds 25 cups.", siblings, random.Random(seed)) for seed in range(200))
+    assert made["It holds 40 cups."] > 80
+    assert "It holds 77 cups." not in made or made["It holds 77 cups."] < 20
+
+
+def test_what_is_turned_never_says_the_same_words() -> None:
+    siblings = page().siblings(0)
+    for seed in range(30):
+        for sentence in page().sentences:
+            for text in turned(sentence.text, siblings, random.Random(seed)).values():
+                assert text.casefold().strip(" .") != sentence.text.casefold().strip(" .")
+
+
+def test_what_is_retold_keeps_numbers_options_and_negations() -> None:
+    sentence = "If the lid is open, you cannot use `--boil` for 30 minutes."
+    for seed in range(50):
+        told = retold(sentence, random.Random(seed))
+        assert "--boil" in told
+        assert "30" in told
+        assert "cannot" in told or "can't" in told
+        assert "lid is open" in told
+
+
+def test_pages_give_true_turned_and_neighbouring_pairs_with_their_windows() -> None:
+    pairs = list(page_pairs([page()], random.Random(2)))
+    assert {pair.label for pair in pairs} == {"supported", "contradicted", "neither"}
+    lid = next(pair for pair in pairs if "lid" in pair.statement and pair.label == "supported")
+    assert lid.evidence.startswith("Power. The kettle switches off after 30 seconds without water. If the lid is open")
+    assert all(pair.dialog == "kettle.md" for pair in pairs)
+    apart = [pair for pair in pairs if pair.kind == "neighbour"]
+    assert apart
+    assert all(pair.statement not in pair.evidence for pair in apart)
+
+
+def test_answers_stand_beside_what_they_were_written_from_and_behind_their_question() -> None:
+    told = Told("kettle.md", "d", "For how long does it stay hot?", "Yes, it stays hot for 20 minutes.", (
+        "Pass `--keep-warm`\nto keep the water hot for 20 minutes.",
+    ))  # fmt: skip
+    elsewhere = replace(told, page="missing.md")
+    pairs = list(told_pairs({"kettle.md": page()}, [told, elsewhere], random.Random(1)))
+    [true] = [pair for pair in pairs if pair.label == "supported"]
+    assert true.statement == "For how long does it stay hot? Yes, it stays hot for 20 minutes."
+    assert "keep the water hot for 20 minutes" in true.evidence
+    turned_pairs = {pair.kind: pair.statement for pair in pairs if pair.label == "contradicted"}
+    assert turned_pairs["yes/no"] == "For how long does it stay hot? No, it stays hot for 20 minutes."
+    assert "20" not in turned_pairs["number"]
+
+
+def test_a_condition_that_the_question_sets_may_be_left_out_of_the_answer() -> None:
+    quote = "If the lid is open, the kettle does not heat."
+    asked = Told(
+        "kettle.md", "d", "What happens if the lid is open?", "If the lid is open, the kettle does not heat.", (quote,)
+    )
+    other = replace(asked, question="What does the kettle do?")
+    kinds = [
+        {pair.kind for pair in told_pairs({"kettle.md": page()}, [one], random.Random(1))} for one in (asked, other)
+    ]
+    assert "condition" not in kinds[0]
+    assert "condition" in kinds[1]
+
+
+def pair(n: int, label: str, kind: str, group: str, statement: str) -> Pair:
+    return Pair(str(n), f"d{n}", group, kind, label, statement, "evidence")  # type: ignore[arg-type]
+
+
+def test_rows_are_balanced_so_that_words_alone_tell_nothing() -> None:
+    made = [pair(n, "supported", "told", "answer", "q? Yes, it is." if n % 2 else "It is.") for n in range(400)]
+    made += [pair(1000 + n, "supported", "told", "answer", "It is not.") for n in range(60)]
+    made += [pair(2000 + n, "contradicted", "negation", "answer", "It is not so.") for n in range(600)]
+    made += [pair(3000 + n, "contradicted", "yes/no", "answer", "q? No, it is.") for n in range(300)]
+    made += [pair(4000 + n, "neither", "neighbour", "page", "Else.") for n in range(400)]
+    chosen = balanced(made, random.Random(1), 1000)
+    counts = Counter((one.label, one.kind) for one in chosen)
+    held = [one for one in chosen if one.label == "supported"]
+    assert 0 < counts["contradicted", "negation"] <= sum("not" in one.statement for one in held)
+    assert counts["contradicted", "yes/no"] <= sum("No," in one.statement for one in held)
+    assert counts["neither", "neighbour"] == 200
+
+
+def test_rows_are_read_as_they_were_written(tmp_path: Path) -> None:
+    pairs = list(page_pairs([page()], random.Random(2)))
+    assert write_pairs(tmp_path / "pairs.jsonl", pairs) == len(pairs)
+    assert list(read_pairs(tmp_path / "pairs.jsonl")) == [replace(one, source="pairs") for one in pairs]

@@ -20,6 +20,7 @@ from index.loaders import SourceFile, walk
 from index.loaders.addresses import addressed
 from index.loaders.sandbox import Limits, shared_pool
 from index.passages import split
+from index.query import Passage
 from index.records import FileRecord
 from index.stores import EXACT, StoreSpec
 from index.version import TEXTS, CollectionFolder
@@ -39,6 +40,8 @@ __all__ = [
 PASSAGE_TOKENS = 220
 MAX_FILE_MB = 64
 _SPECIAL_TOKENS = 2
+MAX_PASSAGES = 20_000
+"""Passages of a document that are searched, of those that are split here: about 16 MB of prose, or 5,000 full pages."""
 
 Outcome: TypeAlias = Literal["indexed", "unchanged", "failed", "skipped", "deleted"]
 
@@ -153,9 +156,10 @@ def index_documents(
         files: list[FileStatus] = []
         for document in documents:
             writer.report("reading", len(files), len(files) + 1, document.id)
-            passages = split(document, window, encoder.count_tokens)
+            passages, told = _bounded(document, window, encoder)
             left_out = writer.staged.add_document(document, "", passages)
-            files.append(FileStatus("", document.id, "indexed", _repeated(left_out), len(passages) - left_out))
+            told = "; ".join(filter(None, (told, _repeated(left_out))))
+            files.append(FileStatus("", document.id, "indexed", told, len(passages) - left_out))
         return _finish(writer, files, bool(files), began)
 
 
@@ -281,10 +285,9 @@ class _IndexRun:
                     warnings.append(f"document {document.id!r} is already there from {owner}: left out")
                     continue
                 self._forget(owner)
-            passages = split(document, self.window, self.encoder.count_tokens)
+            passages, told = _bounded(document, self.window, self.encoder)
             left_out = self._staged.add_document(document, str(path), passages)
-            if left_out:
-                warnings.append(_repeated(left_out))
+            warnings += filter(None, (told, _repeated(left_out)))
             self._owners[document.id] = str(path)
             total += len(passages) - left_out
         warning = "; ".join(warnings)
@@ -324,6 +327,16 @@ class _IndexRun:
 
 def _marks() -> list[str]:
     return ["", *(f" ({number})" for number in range(2, 100))]
+
+
+def _bounded(document: Document, window: int, encoder: Encoder) -> tuple[list[Passage], str]:
+    """Return the first `MAX_PASSAGES` passages of a document, and a sentence if there are more."""
+    passages = split(document, window, encoder.count_tokens, MAX_PASSAGES + 1)
+    if document.verbatim or len(passages) <= MAX_PASSAGES:
+        return passages, ""
+    at = 100 * passages[MAX_PASSAGES].start // len(document.text)
+    told = f"only its first {MAX_PASSAGES:,} passages, {at} % of it, are searched: split the file"
+    return passages[:MAX_PASSAGES], told
 
 
 def _repeated(count: int) -> str:

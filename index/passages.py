@@ -45,15 +45,16 @@ class _Unit:
     leads: bool = False
 
 
-def split(document: Document, max_tokens: int, count_tokens: CountTokens) -> list[Passage]:
+def split(document: Document, max_tokens: int, count_tokens: CountTokens, at_most: int | None = None) -> list[Passage]:
     """The passages of `document` in reading order; `document.text[p.start:p.end] == p.text` for each.
 
     `count_tokens` counts without special tokens; it is called about once for each sentence. No
     passage's `indexed_text` (title, heading path and text) counts above `max_tokens`, as long as a
     text's tokens are those of its words. Where title and headings alone would take more than half
     of that, outer headings are left out, then the title is shortened. Sections of a verbatim document
-    come as they are, whatever their length; those without any words are left out. Ids are hashes (hex)
-    of document id, offsets and indexed text, or the section's own `passage_id`.
+    come as they are, whatever their length and number; those without any words are left out. Ids are hashes (hex)
+    of document id, offsets and indexed text, or the section's own `passage_id`. Of more than `at_most` passages
+    only the first so many are made.
     """
     if max_tokens < 1:
         raise ValueError(f"max_tokens is {max_tokens}: a passage needs at least one token")
@@ -65,8 +66,12 @@ def split(document: Document, max_tokens: int, count_tokens: CountTokens) -> lis
         if section.heading not in prefixes:
             prefixes[section.heading] = _prefix(document.title, section.heading, max_tokens, count_tokens)
         title, heading, room = prefixes[section.heading]
-        units = list(_units(document.text, section, room, count_tokens))
-        passages += [_passage(document, section, title, heading, *span) for span in _packed(units, room)]
+        units = _units(document.text, section, room, count_tokens)
+        if at_most is not None:
+            units = _first(units, (at_most - len(passages)) * room)
+        passages += [_passage(document, section, title, heading, *span) for span in _packed(list(units), room)]
+        if at_most is not None and len(passages) >= at_most:
+            return passages[:at_most]
     return passages
 
 
@@ -145,6 +150,15 @@ def _units(text: str, section: Section, room: int, count_tokens: CountTokens) ->
         for unit in _cut(text, start, end, room, count_tokens, by_line=sentence.kind == "code"):
             yield _Unit(unit.start, unit.end, unit.tokens, opens)
             opens = False
+
+
+def _first(units: Iterator[_Unit], tokens: int) -> Iterator[_Unit]:
+    """Yield units until they have more than so many tokens: what further passages would hold is not looked at."""
+    for unit in units:
+        yield unit
+        tokens -= unit.tokens
+        if tokens < 0:
+            return
 
 
 def _cut(text: str, start: int, end: int, room: int, count_tokens: CountTokens, by_line: bool) -> Iterator[_Unit]:

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from index.collection import Collection, list_collections
+from index.documents import Document, Section
 from index.errors import CollectionNotFound, DocumentNotFound, IndexingCancelled, LoadError
-from index.indexer import IndexProgress, IndexReport, delete_documents, index_paths
+from index.indexer import MAX_PASSAGES, IndexProgress, IndexReport, delete_documents, index_paths
+from index.passages import split
 from index.query import Query
 from index.version import CollectionFolder
 from testing.encoder import WordEncoder
@@ -152,6 +154,27 @@ def test_a_name_that_is_no_utf_8_is_told_and_the_rest_is_indexed(
     assert set(statuses(index(odd, folder / "loan.md")).values()) == {"failed", "unchanged"}
     with pytest.raises(LoadError, match=r"no document in .*/b\\xfccher"):
         index(odd, include=["*.txt"])
+
+
+def test_a_small_file_of_many_pages_does_not_become_as_many_passages(
+    index: Index, opened: Callable[[], Collection], folder: Path
+) -> None:
+    (folder / "feeds.txt").write_text("page\f" * 50_000, "utf-8")
+    status = next(status for status in index(folder).files if status.document_id == "feeds.txt")
+    assert (status.status, status.passages) == ("indexed", MAX_PASSAGES)
+    assert status.message == "only its first 20,000 passages, 40 % of it, are searched: split the file"
+    document = next(info for info in opened().documents() if info.id == "feeds.txt")
+    assert (document.passages, document.warning) == (MAX_PASSAGES, status.message)
+    # One line is no more than so many windows either: what comes after them is not even looked at.
+    counted = list[int]()
+
+    def count(text: str) -> int:
+        counted.append(1)
+        return len(text.split())
+
+    line = Document("line.txt", "", "word " * 200_000, (Section((), 0, 1_000_000),))
+    assert len(split(line, 20, count, 100)) == 100
+    assert len(counted) < 5_000
 
 
 def test_a_file_that_breaks_keeps_what_was_indexed_of_it(

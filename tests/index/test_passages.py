@@ -57,6 +57,9 @@ def test_sentences_cover_every_word_once_and_in_order(text: str) -> None:
 def test_passages_keep_offsets_window_and_unique_ids(text: str, window: int) -> None:
     document = markdown(text)
     passages = split(document, window, count_words)
+    assert split(document, window, count_words, len(passages)) == passages
+    for most in range(1, len(passages), max(1, len(passages) // 3)):
+        assert len(split(document, window, count_words, most)) == most
     for passage in passages:
         assert document.text[passage.start : passage.end] == passage.text
         assert passage.text.strip()

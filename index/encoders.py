@@ -60,6 +60,7 @@ class OnnxModel:
         except Exception as error:  # both libraries raise bare exceptions of their own
             raise ModelUnavailable(f"cannot load {model} with {tokenizer}: {error}: fetch the model again") from error
         self._inputs = {item.name for item in self._session.get_inputs()}
+        self.outputs = tuple(item.name for item in self._session.get_outputs())
         # Set once, here: changing them later would race with other threads.
         self._tokenizer.enable_truncation(max_tokens)
         self._tokenizer.no_padding()
@@ -80,11 +81,15 @@ class OnnxModel:
 
     def run(self, encoding: Encoding) -> npt.NDArray[np.float32]:
         """The model's first output for one text or pair, `(1, …)`."""
+        return self.run_for(encoding, self.outputs[:1])[0]
+
+    def run_for(self, encoding: Encoding, outputs: Sequence[str]) -> list[npt.NDArray[np.float32]]:
+        """Return the outputs of these names for one text or pair, each `(1, …)`."""
         feed: dict[str, Any] = {
             "input_ids": encoding.ids, "attention_mask": encoding.attention_mask, "token_type_ids": encoding.type_ids,
         }  # fmt: skip
         inputs = {name: np.array([feed[name]], dtype=np.int64) for name in self._inputs}
-        return np.asarray(self._session.run(None, inputs)[0], dtype=np.float32)
+        return [np.asarray(output, dtype=np.float32) for output in self._session.run(list(outputs), inputs)]
 
 
 Vectors: TypeAlias = npt.NDArray[np.float32]

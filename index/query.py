@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from index.documents import Metadata, MetadataValue
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 Where: TypeAlias = Mapping[str, MetadataValue | list[MetadataValue]]
 """A filter on passage metadata: every key must equal the value, or be one of the listed values."""
@@ -78,6 +82,20 @@ class Query:
     document_prior_weight: float = 0.0
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class TokenStates:
+    """The hidden states with which a cross-encoder read a question and a passage together.
+
+    `states` is `(tokens, width)` float32: the first token stands for the pair, the `question` first ones for the
+    question's side. `spans` gives the characters of each token in `Passage.text`; both are 0 for a token that is not of
+    it, and what the model had no room for has no token.
+    """
+
+    states: npt.NDArray[np.float32]
+    spans: tuple[tuple[int, int], ...]
+    question: int
+
+
 @dataclass(frozen=True, slots=True)
 class Hit:
     """A found passage, its fused score, and the rank (from 1) each ranking gave it.
@@ -85,7 +103,8 @@ class Hit:
     `ranks` has keys like `"typed/bm25"`, `"typed/dense"` and `"rerank"`; a ranking that did not
     return the passage has no key. `relevance` is what a cross-encoder said of the passage (its raw
     score, higher is better, comparable between questions), `answers` the log-odds by the same reading
-    that the passage answers the question, not only speaks of it; each None where none told.
+    that the passage answers the question, not only speaks of it; `tokens` are its states of that reading. Each is None
+    where none told.
     """
 
     passage: Passage
@@ -93,3 +112,4 @@ class Hit:
     ranks: Mapping[str, int] = field(default_factory=dict)
     relevance: float | None = None
     answers: float | None = None
+    tokens: TokenStates | None = field(default=None, repr=False, compare=False)

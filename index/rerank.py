@@ -15,20 +15,25 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from index.encoders import OnnxModel, demand_loadable, not_loaded
 from index.errors import ModelUnavailable
-from index.query import Hit
+from index.query import Hit, TokenStates
 from text.asking import AskingLengths, QuestionContext, asking
+
+if TYPE_CHECKING:
+    from tokenizers import Encoding
 
 ONNX_FILE = "model.onnx"
 CONVERSATIONAL = "reranker.json"
 """Beside a model that was trained on conversations; written last, so that a run without it is unfinished."""
 FORMAT = 1
+LOGITS, STATES = "logits", "states"
+"""Outputs of a model; one without the second scores and shows no states."""
 PASSAGE_TOKENS = 224
 QUESTION_TOKENS = 96
 TOP = 14
@@ -83,6 +88,15 @@ class Scorer(Protocol):
         """`(len(passages),)`, higher is better."""
 
 
+@runtime_checkable
+class StatesScorer(Scorer, Protocol):
+    """A scorer that can also show the states of what it reads."""
+
+    def with_states(self, question: str, passages: Sequence[str]) -> tuple[Scores, list[Encoding], list[Scores]]:
+        """Return the scores, and for each pair its tokens and their states `(tokens, width)`; empty lists where the
+        model shows none."""
+
+
 class CrossEncoderReranker:
     """A cross-encoder with a clock: it learns its speed in tokens a second and reads what fits.
 
@@ -123,6 +137,7 @@ class CrossEncoderReranker:
             question = asking(question, context or QuestionContext(), self.lengths, self.scorer.cut)
         question, question_tokens = self.scorer.cut(question, self.lengths.total if self.lengths else QUESTION_TOKENS)
         scores: list[float] = []
+        states: list[TokenStates] = []
         for start in range(0, min(top, len(hits)), _BATCH):
             batch = hits[start : min(start + _BATCH, top)]
             cut = [self.scorer.cut(hit.passage.indexed_text, PASSAGE_TOKENS) for hit in batch]
@@ -131,9 +146,16 @@ class CrossEncoderReranker:
             # The first batch is always read: it is small, and without it the estimate would never mend.
             if scores and began + work / self._speed > deadline:
                 break
-            scores.extend(self.scorer.score(question, [text for text, _ in cut]).tolist())
+            texts = [text for text, _ in cut]
+            if isinstance(self.scorer, StatesScorer):
+                logits, pairs, hidden = self.scorer.with_states(question, texts)
+                states += [_placed(*read) for read in zip(batch, pairs, hidden, strict=False)]
+            else:
+                logits = self.scorer.score(question, texts)
+            scores.extend(logits.tolist())
             self._learn(work, self._clock() - began)
-        return _fused(hits, scores, weight)
+        read_hits = [replace(hit, tokens=tokens) for hit, tokens in zip(hits, states, strict=False)]
+        return _fused([*read_hits, *hits[len(read_hits) :]], scores, weight)
 
     def _learn(self, work: int, seconds: float) -> None:
         if seconds > 0:
@@ -154,9 +176,16 @@ class _OnnxScorer:
         return text[: offsets[tokens - 1][1]], tokens
 
     def score(self, question: str, passages: Sequence[str]) -> Scores:
+        return self.with_states(question, passages)[0]
+
+    def with_states(self, question: str, passages: Sequence[str]) -> tuple[Scores, list[Encoding], list[Scores]]:
         # One by one: nothing is padded, and int8 activations are scaled by the pair alone, not by its neighbours.
         pairs = self._model.tokenize([(question, passage) for passage in passages])
-        return np.array([self._model.run(pair)[0, 0] for pair in pairs], dtype=np.float32)
+        outputs = [name for name in (LOGITS, STATES) if name in self._model.outputs] or self._model.outputs[:1]
+        read = [self._model.run_for(pair, outputs) for pair in pairs]
+        scores = np.array([logits[0, 0] for logits, *_ in read], dtype=np.float32)
+        hidden = [states[0] for _, *shown in read for states in shown]
+        return scores, pairs if hidden else [], hidden
 
 
 class _SentenceTransformersScorer:
@@ -248,6 +277,16 @@ def chances(scores: Sequence[float], weight: float = 1.0) -> npt.NDArray[np.floa
     """
     logits = weight * np.asarray(scores, dtype=np.float64) - np.log(np.arange(1, len(scores) + 1))
     return np.exp(-np.logaddexp(0.0, -logits))
+
+
+def _placed(hit: Hit, pair: Encoding, states: Scores) -> TokenStates:
+    """The states of a pair with the places of their tokens in the passage's text."""
+    before = len(hit.passage.indexed_text) - len(hit.passage.text)
+    spans = tuple(
+        (max(start - before, 0), end - before) if kind and end > before else (0, 0)
+        for kind, (start, end) in zip(pair.type_ids, pair.offsets, strict=True)
+    )
+    return TokenStates(states, spans, pair.type_ids.count(0))
 
 
 def _fused(hits: Sequence[Hit], scores: Sequence[float], weight: float) -> list[Hit]:

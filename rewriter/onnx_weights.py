@@ -56,6 +56,17 @@ def write_int8(model: Any, path: Path, inputs: Sequence[str], outputs: Mapping[s
         quantize_dynamic(str(prepared), str(path), weight_type=QuantType.QInt8, per_channel=True)
 
 
+def show(graph: Any, value: str, name: str) -> None:
+    """Make a value of an `onnx.GraphProto` an output called `name`. Raises ValueError where it has no such value."""
+    from onnx.helper import make_node
+    from onnx.onnx_pb import ValueInfoProto
+
+    if not any(value in node.output for node in graph.node):
+        raise ValueError(f"the graph has no value called {value!r}")
+    graph.node.append(make_node("Identity", [value], [name]))
+    graph.output.append(ValueInfoProto(name=name))
+
+
 def multiplied_out(path: Path) -> Iterator[tuple[str, NDArray[np.float32]]]:
     """Each parameter of an exported int8 model by its name in torch, as float32; ValueError where the file is none."""
     need_extra("train", "Reading the weights of an ONNX file", "onnx")

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from rewriter.load import RERANKERS
-from rewriter.onnx_weights import TOKENIZER, multiplied_out, put_tokenizer, write_int8
+from rewriter.onnx_weights import TOKENIZER, multiplied_out, put_tokenizer, show, write_int8
 from rewriter.protocol import TrainingError
 from rewriter.reranking.rows import PairReader, RankedGroup, RerankExample, RerankFeatures, read_rows
 from rewriter.training.recipe import Recipe, RerankerModelPart
@@ -38,7 +38,7 @@ HEAD_WIDTH = 32
 STILL = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 """Without dropout: there are few steps, and a teacher to follow."""
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
-OUTPUT = "logits"
+OUTPUT, STATES = "logits", "states"
 CHUNK = 8
 """So many pairs of like length are read at once, so that little of it is padding."""
 SHARED_BYTES = 4_000
@@ -303,7 +303,8 @@ def _precision(group: RankedGroup, scores: Sequence[float]) -> float:
 def pack(run: Path, base: Path, folder: Path) -> int:
     """Write a run's `model.onnx` and `reranker.json` into `folder`, without what the ONNX file in `base` holds.
 
-    Returns how many bytes of weights are shared. Raises TrainingError where the two have not the same layers.
+    The packed model also shows the states of its tokens. Returns how many bytes of weights are shared. Raises
+    TrainingError where the two have not the same layers.
     """
     need_extra("train", "Packing", "onnx")
     import onnx
@@ -320,6 +321,9 @@ def pack(run: Path, base: Path, folder: Path) -> int:
             shared += len(tensor.raw_data)
             set_external_data(tensor, location=ONNX, offset=at, length=len(tensor.raw_data))
             tensor.ClearField("raw_data")
+    # The states of the tokens are shown, for heads that were trained on them.
+    last = max(int(place.partition("/layer.")[2].partition("/")[0] or 0) for place in _weights(own.graph))
+    show(own.graph, f"/bert/encoder/layer.{last}/output/LayerNorm/LayerNormalization_output_0", STATES)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / ONNX).write_bytes(own.SerializeToString())
     names = {"name": f"{base.name}-conversations", "base_sha256": hashlib.sha256(whole).hexdigest()}

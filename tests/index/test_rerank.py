@@ -89,6 +89,21 @@ def test_the_packaged_one_reads_a_follow_up_with_what_it_leans_on(model_home: Pa
     assert not open_reranker(named).reads_conversations
 
 
+def test_the_packaged_one_shows_the_states_of_the_words_that_it_reads(model_home: Path, reranker: Reranker) -> None:
+    text = "Appeals may be filed by fax to 555-0100. Opening hours are nine to five. " + "More words follow. " * 80
+    passage = Passage("p", "d", "Appeals", text, 100, 100 + len(text), ("By fax",))
+    [hit] = open_reranker(Settings(home=model_home)).rerank("and by fax?", [Hit(passage, 1.0)], seconds=10.0)
+    assert hit.tokens is not None
+    words = [text[start:end] for start, end in hit.tokens.spans]
+    assert hit.tokens.states.shape == (len(words), 384)
+    assert words[: hit.tokens.question] == [""] * hit.tokens.question
+    # Title and heading are read too and are no part of the text; its end is cut.
+    shown = "".join(words)
+    assert shown.startswith("Appealsmaybefiledbyfaxto555-0100.")
+    assert 200 < len(shown) < len("".join(text.split())) - 100
+    assert reranker.rerank("and by fax?", [Hit(passage, 1.0)], seconds=10.0)[0].tokens is None
+
+
 def test_scores_are_those_of_the_model_in_torch_terms(reranker: Reranker, model_home: Path) -> None:
     """The logits of ms-marco-MiniLM-L-12 for the pair of its model card are about 9 and -4 or lower."""
     scorer = reranker.scorer  # type: ignore[attr-defined]

@@ -275,6 +275,8 @@ def test_what_was_learned_is_packed_without_what_the_base_holds(trained: Path, t
     assert pack(run, base, tmp_path / "packed") > 16_000
     packed = load_over(tmp_path / "packed", base)
 
+    [read] = packed.rerank("a passport", [Hit(Passage("p", "d", "", "a form .", 0, 8), 1.0)], seconds=9.0)
+    assert read.tokens is not None
     assert packed.name == "base-conversations"
     assert packed.reads_conversations
 

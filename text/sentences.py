@@ -7,6 +7,7 @@ passages and windows are left to `index.passages`.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -25,6 +26,9 @@ _GOES_ON = re.compile(
     re.IGNORECASE,
 )
 _LOOK_BACK = 12
+_TERMINATORS = ".!?"
+# A span of code; what looks like an end within it is code.
+_CODE_SPAN = re.compile(r"(?<!`)(`{1,3})(?!`)[^`\n][^`]{0,198}(?<!`)\1(?!`)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,8 @@ def _borders(text: str) -> Iterator[int]:
     """Where sentences begin and end, ascending, from 0 to the end of the text."""
     from sentencex import get_sentence_boundaries  # type: ignore[import-untyped]
 
+    code = [match.span() for match in _CODE_SPAN.finditer(text)] if "`" in text else []
+    code_ends = [end for _, end in code]
     at = 0
     yield 0
     while at < len(text):
@@ -100,6 +106,12 @@ def _borders(text: str) -> Iterator[int]:
             closers = _CLOSERS.match(text, here + end)
             stop = closers.end() if closers else here + end
             if end != ends[-1] and _goes_on(text[max(at, stop - _LOOK_BACK) : stop]):
+                continue
+            # "Fritz!Box", "app.kubernetes.io": an end has a blank behind it, in scripts with blanks.
+            if stop < len(text) and text[stop - 1] in _TERMINATORS and text[stop].isalnum():
+                continue
+            span = bisect_right(code_ends, stop)
+            if span < len(code) and code[span][0] < stop:
                 continue
             if stop > at:
                 yield stop

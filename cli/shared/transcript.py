@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from text.links import without_links
 from text.sanitize import sanitize_line
 
 if TYPE_CHECKING:
@@ -73,7 +74,8 @@ class Transcript:
                     self._waiting.update(f"reading {len(event.passages)} passages")
             case "nearest":
                 if self._waiting is not None:
-                    self._waiting.update(Text(f"reading; nearest: “{_shorten(sanitize_line(event.quotes[0].quote))}”"))
+                    nearest = sanitize_line(without_links(event.quotes[0].quote))
+                    self._waiting.update(Text(f"reading; nearest: “{_shorten(nearest)}”"))
             case "step":
                 if self._waiting is not None:
                     self._waiting.update(f"{sanitize_line(event.text)} ({event.done} of {event.of})")
@@ -113,7 +115,7 @@ class Transcript:
             label.append(place(passage.title, passage.heading, passage.page), style="bold" if citation else "dim")
             label.append(f"  {sanitize_line((citation and citation.url) or passage.source)}", style="dim")
             self.console.print(label)
-            text = sanitize_line(citation.quote if citation else passage.text)
+            text = sanitize_line(without_links(citation.quote if citation else passage.text))
             self.console.print(Text(f"    {_shorten(text)}", style="italic" if citation else "dim"))
 
     def open(self, n: int, document: DocumentText) -> None:

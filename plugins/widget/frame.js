@@ -18,7 +18,8 @@ function sources(parent, done) {
   add(box, "summary", "", `${t("Sources")}: ${done.citations.length}`);
   for (const one of done.citations) {
     add(box, "p", "", `[${one.n}] ${[one.title, ...one.heading].filter(Boolean).join(" › ")}`);
-    add(box, "blockquote", "", one.quote);
+    // Links as their words; the quote itself is the source's, with its marks.
+    add(box, "blockquote", "", one.quote.replace(/!?\[([^[\]]{0,300})\]\([^()\s]{0,1000}\)/g, "$1"));
   }
 }
 async function ask(text) {

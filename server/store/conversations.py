@@ -15,6 +15,7 @@ from server.store.dialects import holds_words
 from server.store.records import ConversationDetail, ConversationSummary, StoredTurn
 from server.store.schema import CONVERSATIONS, TEXTS, TURNS, visible
 from server.store.turns import of_conversation, set_aside
+from text.links import without_links
 
 TITLE_CHARS = 80
 EXCERPT_CHARS = 160
@@ -175,7 +176,7 @@ def _turn_lines(turn: StoredTurn) -> list[str]:
     for n, citation in sorted(cited.items()):
         place = " > ".join(_line(part) for part in (citation.title, *citation.heading) if part)
         page = f", page {citation.page}" if citation.page is not None else ""
-        lines.append(f"- [{n}] {place}{page} (`{_line(citation.document_id)}`): {_line(citation.quote)}")
+        lines.append(f"- [{n}] {place}{page} (`{_line(citation.document_id)}`): {_line(without_links(citation.quote))}")
     if lines:
         parts.append("\n".join(lines))
     if turn.feedback is not None:

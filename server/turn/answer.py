@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from textwrap import dedent
 
 import regex
 
@@ -18,8 +17,9 @@ from server.turn.citations import CitationParser, Marker
 from server.turn.events import AnswerKind, CitationEvent, Evidence, SupportEvent, TokenEvent
 from server.turn.evidence import following_block
 from server.turn.filters import HeaderFilter, PreambleFilter, RefusalFilter, ThoughtFilter
-from server.turn.markdown_blocks import LEADS_IN, head_above
+from server.turn.markdown_blocks import LEADS_IN
 from server.turn.prompt import examples
+from server.turn.quote_text import quote_text
 from server.turn.support import ATTRIBUTED, SUPPORTED, Statement, StatementTracker, Support, SupportScorer
 from text.languages import ENGLISH
 from text.sanitize import sanitize_text
@@ -191,14 +191,8 @@ class AnswerReader:
         """Show a sentence of the evidence as a block quotation with its citation."""
         self._show("\n\n" if self._shown else "")
         start = len(self._shown)
-        # Below an item of a list code is indented; alone that would make it code that shows its fences.
-        first, line, more = sanitize_text(support.quote).partition("\n")
-        text = dedent(support.quote) if first[:1].isspace() else f"{first}{line}{dedent(more)}"
-        if text.startswith("|"):
-            # A row alone would be no table, and nobody could tell what its cells are.
-            passage = self._evidence[support.n]
-            text = head_above(passage.text, support.start - passage.start) + text
-        self._show("> " + sanitize_text(text).replace("\n", "\n> "))
+        text = quote_text(support, self._evidence[support.n])
+        self._show("> " + text.replace("\n", "\n> "))
         end = len(self._shown)
         # Behind a fence or the last bar of a row there is no place for a marker.
         apart = "\n>\n> " if self._shown.endswith(("```", "~~~", "|")) else " "

@@ -16,10 +16,13 @@ from typing import TypeAlias
 import regex
 
 from index.query import Hit
+from server.turn.definitions import definition
 from server.turn.events import Evidence
-from server.turn.markdown_blocks import ITEM, LEADS_IN, block_around, sequel_end, table_rows
+from server.turn.markdown_blocks import ITEM, LEADS_IN, block_around, sequel_end
 from server.turn.prompt import count_tokens
+from server.turn.quote_shapes import finished, may_be_quoted
 from server.turn.support import Support, SupportScorer
+from server.turn.tables import table_rows
 
 _AMOUNT = (
     "much many high big large warm hot cold expensive far wide heavy old temperature price cost fee fine rent size "
@@ -183,7 +186,6 @@ _RULE = regex.compile(r"^[ \t]*[|+]?[ \t:]*[-=]{2,}[-=|+: \t]*$", regex.MULTILIN
 """A line that separates a table's header from its body, or underlines a heading."""
 _GOES_ON = regex.compile(r"[:：?？][*_\s]*$")
 _ASKS = regex.compile(r"[?？][*_\s]*$")
-_LINK = regex.compile(r"^(?:[-*+]|\d+[.)])?\s*!?\[[^\]]*\]\([^)]*\)[.,;]?\s*$")
 
 
 def excerpts(question: str, evidence: Sequence[Evidence], scorer: SupportScorer, budget: int) -> dict[int, str]:
@@ -289,7 +291,10 @@ def nearest_sentences(
         close = scored[0][0] - CLOSE_READ if scored else 0.0
     if not scored or scored[0][0] < least - (DOUBT if read else 0.0):
         return [], False
-    chosen: list[Support] = []
+    sure = scored[0][0] >= least
+    # What something is comes before its uses.
+    said = definition(question, scored, evidence, read=read is not None)
+    chosen = [said] if said else []
     for score, quote in scored:
         count = sum(support.n == quote.n for support in chosen)
         repeated = any(support.quote == quote.quote or _overlap(support, quote) for support in chosen)
@@ -297,11 +302,7 @@ def nearest_sentences(
             chosen.append(quote)
         if len(chosen) == QUOTES:
             break
-    if sure := scored[0][0] >= least:
-        return chosen, sure
-    places = {passage.n: passage for passage in evidence}
-    whole = (_whole(quote, places[quote.n]) for quote in chosen)
-    return list({(support.n, support.start): support for support in whole}.values()), sure
+    return finished(question, chosen, evidence, doubted=not sure), sure
 
 
 def _rows(evidence: Sequence[Evidence]) -> dict[tuple[int, int], str]:
@@ -333,9 +334,11 @@ def _quotable(
         matches = scorer.matches(question, passage.n)
         for i, match in enumerate(matches):
             quote = _with_sequel(match, matches[i + 1] if i + 1 < len(matches) else None, passage)
-            quote = _whole(quote, passage, items=True)
-            frame = _is_frame(match.quote) and (match.n, match.start) not in rows
-            if len(match.quote) <= LONGEST and not frame and not _ASKS.search(quote.quote):
+            quote = _item(quote, passage)
+            start, read = match.start - passage.start, (match.n, match.start) in rows
+            if len(match.quote) > LONGEST or _ASKS.search(quote.quote):
+                continue
+            if may_be_quoted(question, match.quote, quote.quote, start, passage.text, read=read):
                 score = match.score * (1 - _RANK_DISCOUNT * rank)
                 place = (quote.n, quote.start, quote.end)
                 if place not in by_place or by_place[place][0] < score:
@@ -343,9 +346,9 @@ def _quotable(
     return sorted(by_place.values(), key=lambda pair: (-pair[0], pair[1].n, pair[1].start))
 
 
-def _whole(match: Support, passage: Evidence, *, items: bool = False) -> Support:
-    """With the rest of the paragraph that it lies in; of `items` alone: what an option is for, and its default."""
-    start, end = block_around(passage.text, match.start - passage.start, match.end - passage.start, items=items)
+def _item(match: Support, passage: Evidence) -> Support:
+    """With the rest of the item of a list that it lies in: what an option is for, and its default."""
+    start, end = block_around(passage.text, match.start - passage.start, match.end - passage.start, items=True)
     if end - start > LONGEST or (start, end) == (match.start - passage.start, match.end - passage.start):
         return match
     return replace(match, quote=passage.text[start:end], start=passage.start + start, end=passage.start + end)
@@ -366,12 +369,6 @@ def following_block(sentence: Support, passage: Evidence) -> Support:
     end = sentence.end - passage.start
     stop = sequel_end(passage.text, end) if LEADS_IN.search(sentence.quote) else end
     return replace(sentence, quote=passage.text[end:stop], start=sentence.end, end=passage.start + stop)
-
-
-def _is_frame(quote: str) -> bool:
-    """Whether a quote is a heading, code, a link, a row of a table or its header, which say nothing alone."""
-    bare = quote.strip()
-    return bare.startswith(("#", "```", "|")) or bool(_RULE.search(bare) or _LINK.match(bare))
 
 
 def _overlap(first: Support, other: Support) -> bool:

@@ -1,18 +1,17 @@
-"""Find the block that a sentence introduces, and read table rows as sentences.
+"""Find the blocks around a sentence: what it leads to, the code below it, the paragraph, item or steps it lies in.
 
-"Add the package to your project:" says nothing without the code, list or table that follows. A row `| PDF | 50 MB |`
-says nothing without its header, so a model reads "Format: PDF; Largest: 50 MB.". Users see the table.
+"Add the package to your project:" says nothing without the code, list or table that follows, and the third of five
+steps does nothing without the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
 
 import regex
 
 from text.blocks import Block, block_parser, blocks, line_starts
-from text.sentences import trim
+from text.sentences import sentence_spans, trim
 
 LONGEST = 2000
 """Characters of what follows; of more, whole lines up to here."""
@@ -20,7 +19,7 @@ LONGEST = 2000
 LEADS_IN = regex.compile(r"[:：][*_\s]*$")
 ITEM = regex.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)])\s")
 
-_FRAME = regex.compile(r"\s*(?:/{3,}|:{3,}|!!!|\?\?\?|===|<)[^\n]*")
+FRAME = regex.compile(r"\s*(?:/{3,}|:{3,}|!!!|\?\?\?|===|<)[^\n]*")
 """What only opens or closes a box, a tab or an element."""
 
 
@@ -31,7 +30,7 @@ def sequel_end(text: str, end: int) -> int:
     if own is not None and text[end : own.end].strip(" *_"):
         return end
     following = [block for block in blocks if block.start >= end]
-    while following and following[0].kind == "prose" and _FRAME.fullmatch(_words(text, following[0])):
+    while following and following[0].kind == "prose" and FRAME.fullmatch(_words(text, following[0])):
         following.pop(0)
     if not following:
         return end
@@ -51,6 +50,50 @@ def block_around(text: str, start: int, end: int, *, items: bool) -> tuple[int, 
         if block.start <= start and end <= block.end and (not items or ITEM.match(_words(text, block))):
             return trim(text, block.start, block.end)
     return start, end
+
+
+def code_below(text: str, end: int, longest: int = LONGEST) -> int:
+    """The end of the code right below the paragraph that `text[..:end]` ends; `end` where that is none, or longer.
+
+    Frames between them (the opening of a tab) are passed over.
+    """
+    blocks = _blocks(text)
+    own = next((block for block in blocks if block.start < end <= block.end), None)
+    if own is None or own.kind != "prose" or text[end : own.end].strip(" *_"):
+        return end
+    following = (block for block in blocks if block.start >= end)
+    block = next((block for block in following if not FRAME.fullmatch(_words(text, block))), None)
+    return block.end if block and block.kind == "code" and block.end - block.start <= longest else end
+
+
+def lead_above(text: str, start: int) -> int:
+    """The start of the sentence above the block at `start` that leads to it by a colon; `start` where none does."""
+    above = [block for block in _blocks(text) if block.end <= start and block.kind == "prose"]
+    if not above or text[above[-1].end : start].strip() or not LEADS_IN.search(_words(text, above[-1])):
+        return start
+    return above[-1].start + sentence_spans(_words(text, above[-1]))[-1][0]
+
+
+@lru_cache(256)
+def step_lists(text: str) -> tuple[tuple[int, int], ...]:
+    """The numbered lists of `text`, outermost only, with what stands in their items.
+
+    One whose numbers go on behind code that is not indented goes on.
+    """
+    starts = line_starts(text)
+    found = list[tuple[int, int]]()
+    depth = last = first = 0
+    for token in block_parser(mdx=True).parse(text):
+        depth += token.nesting if token.type.startswith("ordered_list") else 0
+        if token.type == "ordered_list_open" and depth == 1 and token.map is not None:
+            first, (begin, stop) = 0, token.map
+            found.append(trim(text, starts[begin], starts[min(stop, len(starts) - 1)] - 1))
+        elif token.type == "list_item_open" and depth == 1 and token.info.isdecimal():
+            if not first and int(token.info) == last + 1 > 1 and len(found) > 1:
+                (begin, _), (_, stop) = found[-2:]
+                found[-2:] = [(begin, stop)]
+            first = last = int(token.info)
+    return tuple(found)
 
 
 def _goes_on(text: str, first: Block, last: Block, block: Block) -> bool:
@@ -74,76 +117,3 @@ def _words(text: str, block: Block) -> str:
 @lru_cache(256)
 def _blocks(text: str) -> tuple[Block, ...]:
     return tuple(blocks(text))
-
-
-_ROW = regex.compile(r"\s*\|(?=.*[^\s|:-]).*\|\s*")
-_DASHES = regex.compile(r"\s*\|?(?:\s*:?-+:?\s*\|)+(?:\s*:?-+:?\s*)?")
-_BAR = regex.compile(r"(?<!\\)\|")
-
-
-def table_rows(text: str) -> dict[int, str]:
-    """Every row of the Markdown tables of `text` as a sentence, by its offset; headers say nothing.
-
-    `| PDF | 50 MB |` below `| Format | Limit |` becomes `Format: PDF; Limit: 50 MB.`
-    """
-    starts = line_starts(text)
-    return {trim(text, starts[line], starts[line + 1] - 1)[0]: row or "" for line, row in _rows(text)}
-
-
-def head_above(text: str, start: int) -> str:
-    """The header of the Markdown table whose row begins at `start`, with the line below it; empty for anything else."""
-    if not table_rows(text).get(start):
-        return ""
-    above = text[:start].rstrip(" ").removesuffix("\n").split("\n")
-    for n in range(len(above) - 1, 0, -1):
-        if _DASHES.fullmatch(above[n]):
-            return f"{above[n - 1].strip()}\n{above[n].strip()}\n"
-    return ""
-
-
-def with_rows_said(text: str) -> str:
-    """`text` with the rows of its tables as sentences, a line each, and without their headers.
-
-    Where a passage begins within a table, nobody knows the names of its columns: the cells alone are said.
-    """
-    rows = dict(_rows(text))
-    if not rows:
-        return _going_on(text)
-    dashes = {line + 1 for line, row in rows.items() if row is None}
-    lines = ((n, rows.get(n, line)) for n, line in enumerate(text.split("\n")) if n not in dashes)
-    return "\n".join(line or "" for n, line in lines if line or n not in rows)
-
-
-def _going_on(text: str) -> str:
-    """`text` with the rows that it begins with, below a header that is not there, as lists of their cells."""
-    lines = text.split("\n")
-    for n, line in enumerate(lines):
-        if not _ROW.fullmatch(line):
-            break
-        cells = (" ".join(cell.replace("\\|", "|").split()) for cell in _BAR.split(line.strip()[1:-1]))
-        lines[n] = f"{'; '.join(cell for cell in cells if cell).rstrip('.')}."
-    return "\n".join(lines)
-
-
-def _rows(text: str) -> Iterator[tuple[int, str | None]]:
-    """The line of each row and what it says, None for a header."""
-    if "|" not in text:
-        return
-    header, row, line = list[str](), list[str](), 0
-    in_row = False
-    for token in block_parser().parse(text):
-        if token.type == "table_open":
-            header = []
-        elif token.type == "tr_open" and token.map is not None:
-            row, line, in_row = [], token.map[0], True
-        elif token.type == "inline" and in_row:
-            row.append(" ".join(token.content.split()))
-        elif token.type == "tr_close":
-            in_row = False
-            yield line, _sentence(header, row) if header else None
-            header = header or row
-
-
-def _sentence(header: list[str], cells: list[str]) -> str:
-    named = [f"{name}: {cell}" if name else cell for name, cell in zip(header, cells, strict=False) if cell]
-    return f"{'; '.join(named).rstrip('.')}." if named else ""

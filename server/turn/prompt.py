@@ -27,8 +27,8 @@ from rewriter.protocol import Conversation
 from server.settings import LLMSettings
 from server.turn.citations import escape_citations
 from server.turn.events import Evidence
-from server.turn.markdown_blocks import with_rows_said
 from server.turn.models import AnswerStyle, PromptMessage
+from server.turn.tables import with_rows_said
 from text.sanitize import Interpolated, PromptPart, escape, fill, parts_of
 from text.sentences import sentence_spans
 

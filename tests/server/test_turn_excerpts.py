@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from server.turn.events import Evidence
 from server.turn.evidence import GAP, HEADER_TOKENS, excerpts
-from server.turn.markdown_blocks import table_rows
 from server.turn.prompt import count_tokens
 from server.turn.support import SupportScorer
+from server.turn.tables import table_rows
 from tests.server.turn_fakes import FAX, LEAVE, evidence
 
 LONG = " ".join(f"Sentence number {n} speaks of something else entirely." for n in range(20))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.turn.markdown_blocks import table_rows, with_rows_said
+from server.turn.tables import table_rows, with_rows_said
 from text.sentences import sentences
 
 TABLE = "Limits.\n\n| Format | Largest |\n|---|---|\n| PDF | 50 MB |\n| a \\| b | |\n\nAsk us.\n"

@@ -1,0 +1,285 @@
+"""The shape of quotes on pages as they are: tables by their row, whole code and steps, words for links, no stubs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from server.turn.answer import AnswerReader
+from server.turn.evidence import Read, best_sentences, nearest_sentences
+from server.turn.markdown_blocks import LONGEST
+from server.turn.quote_shapes import asks_to_do, is_stub
+from server.turn.quote_text import quote_text
+from server.turn.support import Support
+from tests.server.turn_fakes import evidence
+
+COMPATIBILITY = """\
+Which Go a release needs depends on its age. See the [support policy](../policy.md) too.
+
+| Release | Go   | Supported until |
+|---------|------|-----------------|
+| 2.37    | 1.18 | 2023-07-31      |
+| 2.45    | 1.20 | 2024-07-31      |
+| 2.5     | 1.10 | 2019-01-31      |
+| 2.53    | 1.21 | 2025-07-31      |
+| 2.54.x  | 1.22 | 2025-12-31      |
+| 2.55    | 1.23 | 2026-07-31      |
+| 2.56    | 1.23 | 2026-12-31      |
+
+Older releases are not built any more.
+"""
+
+
+def reading(*words: str) -> Read:
+    """A cross-encoder that likes the texts with one of these words, the first word most."""
+
+    def read(question: str, texts: Sequence[str]) -> list[float | None]:
+        return [max((5.0 - n for n, word in enumerate(words) if word in text), default=-5.0) for text in texts]
+
+    return read
+
+
+def shown(text: str, question: str, *words: str) -> str:
+    """The answer that a reader sees, quotes as block quotations."""
+    passages = evidence(text)
+    quotes, _ = nearest_sentences(question, passages, read=reading(*words) if words else None)
+    reader = AnswerReader(passages)
+    for quote in quotes:
+        assert text[quote.start : quote.end] == quote.quote
+        for event in reader.quote(quote):
+            if event.type == "citation":
+                assert text[event.start : event.end] == event.quote
+    return reader.answer().text
+
+
+HEAD = "> | Release | Go   | Supported until |\n> |---------|------|-----------------|\n"
+
+
+@pytest.mark.parametrize("liked", ["2.53", "2.37"])
+def test_a_row_is_the_one_that_the_question_names_and_stands_below_its_header(liked: str) -> None:
+    # Whatever row the cross-encoder likes.
+    text = shown(COMPATIBILITY, "which go for 2.53?", liked, "Release")
+    assert text == HEAD + "> | 2.53    | 1.21 | 2025-07-31      |\n>\n> [1]"
+
+
+def test_a_release_names_the_row_of_its_series() -> None:
+    assert "| 2.54.x  | 1.22 |" in shown(COMPATIBILITY, "until when is 2.54.3 supported?", "2.54")
+
+
+@pytest.mark.parametrize("question", ["which go for 2.4?", "and 2.530?", "2.3 needs which go"])
+def test_where_no_row_has_the_number_none_is_quoted(question: str) -> None:
+    assert "|" not in shown(COMPATIBILITY, question, "Release")
+
+
+def test_a_row_that_is_named_is_quoted_without_a_cross_encoder_too() -> None:
+    table = (
+        "| Option | What it is for |\n|---|---|\n| `--wait` | Waits for the pods. |\n| `--force` | Replaces pods. |\n"
+    )
+    assert shown(table, "does `--wait` wait for pods?").splitlines()[2] == "> | `--wait` | Waits for the pods. |"
+
+
+def test_a_sentence_that_leads_to_a_table_is_quoted_by_the_named_rows_of_it() -> None:
+    rows = "\n".join(f"| `--flag-{n}` | sets the level to {n} |" for n in range(30))
+    text = f"The command has these flags:\n\n| Flag | What it does |\n|---|---|\n{rows}\n"
+    answer = shown(text, "what do the flags `--flag-2` and --flag-21 of the command do", "these flags")
+    assert answer == ("> | Flag | What it does |\n> |---|---|\n> | `--flag-2` | sets the level to 2 |\n>\n> [1]")
+
+
+def test_a_small_table_is_quoted_whole_where_no_row_is_named() -> None:
+    table = "| Strategy | Behavior |\n|---|---|\n| `combined` | One stream. |\n| `separate` | Two streams. |"
+    text = f"Hooks are rendered too.\n\n{table}\n\nBye now."
+    quoted = "> " + table.replace("\n", "\n> ") + "\n>\n> [1]"
+    assert shown(text, "any other way?", "One", "Two") == quoted
+    assert "separate" not in shown(text, "what does combined do?", "One")
+
+
+def test_a_table_without_outer_bars_has_its_header_too() -> None:
+    text = "Limits.\n\nPlan | Requests\n--- | ---\nfree tier | 10\nteam tier | 500\n" + "".join(
+        f"tier {n} | {n}\n" for n in range(9)
+    )
+    assert shown(text, "how many requests has the team tier?", "team").startswith(
+        "> Plan | Requests\n> --- | ---\n> team tier | 500"
+    )
+
+
+def test_breaks_and_links_in_cells_are_words() -> None:
+    text = "| Variable | Use |\n|---|---|\n| `TZ` | The zone.<br/>See [the list](https://example.org). |\n"
+    assert "| `TZ` | The zone. See the list. |" in shown(text, "what is TZ for?", "TZ")
+
+
+INSTALL = """\
+Helm can be installed by a package manager. To install it on Debian, add our repository and run these commands.
+
+```bash
+curl -fsSL https://example.org/key.gpg | sudo tee /usr/share/keyrings/tool.gpg > /dev/null
+
+echo "deb [signed-by=/usr/share/keyrings/tool.gpg] https://example.org/apt any main" | sudo tee /etc/apt/tool.list
+sudo apt-get install tool
+```
+
+Windows is different.
+"""
+
+
+def test_code_below_a_sentence_with_a_full_stop_is_quoted_whole() -> None:
+    answer = shown(INSTALL, "how do I install it on Debian?", "on Debian")
+    assert answer == "> " + INSTALL[44 : INSTALL.index("\n\nWindows")].replace("\n", "\n> ") + "\n>\n> [1]"
+
+
+@pytest.mark.parametrize("end", ["", " in"])
+def test_code_in_the_middle_of_a_sentence_is_quoted_with_it(end: str) -> None:
+    text = f"You can test whether blocking works by trying{end}\n\n``` plain\nnslookup pi.hole\n```\n\nand more."
+    assert "> nslookup pi.hole\n> ```" in shown(text, "is it working?", "by trying")
+
+
+def test_long_code_is_left_out_where_nobody_asks_for_it() -> None:
+    code = "```yaml\n" + "key: value\n" * 80 + "```"
+    text = f"The values are merged.\n\n{code}\n"
+    assert "key" not in shown(text, "are values merged?", "merged")
+    assert code.replace("\n", "\n> ") in shown(text, "how do I merge the values?", "merged")
+
+
+def test_code_that_the_passage_ends_in_is_closed_with_a_mark() -> None:
+    text = "Write this file:\n\n```yaml\na: 1\nb: 2"
+    assert shown(text, "which file do I write?", "Write") == (
+        "> Write this file:\n> \n> ```yaml\n> a: 1\n> b: 2\n> …\n> ```\n>\n> [1]"
+    )
+
+
+STEPS = """\
+To move a chart, do this in order:
+
+1. Pull it:
+
+   ```sh
+   helm pull old/chart
+   ```
+
+2. Log in to the [registry](registry.md).
+3. Push it with `helm push`.
+
+After that the old repository can go.
+"""
+
+
+def test_steps_are_quoted_whole_for_one_of_them() -> None:
+    answer = shown(STEPS, "how do I push a chart to the new registry?", "Push it")
+    expected = STEPS[: STEPS.index("\n\nAfter")].replace("[registry](registry.md)", "registry")
+    assert answer == "> " + expected.replace("\n", "\n> ") + " [1]"
+
+
+def test_steps_go_on_behind_code_that_is_not_indented() -> None:
+    text = "Do:\n\n1. Stop it:\n```sh\nstop\n```\n2. Change the file\n3. Start it again\n\nDone."
+    answer = shown(text, "how do I restart it with changes?", "Start it")
+    assert "> 1. Stop it:" in answer
+    assert "> 3. Start it again" in answer
+
+
+def test_long_steps_are_cut_at_a_line_with_a_mark() -> None:
+    steps = "\n".join(f"{n}. Turn the valve number {n} slowly to the left until it clicks." for n in range(1, 60))
+    answer = shown(f"Shut it down like this.\n\n{steps}\n", "how do I turn the valves?", "valve number 7 ")
+    assert answer.startswith("> 1. Turn")
+    assert answer.endswith("clicks.\n> \n> … [1]")
+    assert len(answer) < LONGEST + 200
+
+
+def test_of_steps_that_nobody_asks_for_the_item_is_quoted() -> None:
+    steps = "\n".join(f"{n}. Layer {n} overrides all layers before it, and is {n} MB large." for n in range(1, 20))
+    assert shown(steps, "is layer 7 large?", "Layer 7 ") == (
+        "> 7. Layer 7 overrides all layers before it, and is 7 MB large. [1]"
+    )
+
+
+def test_a_doubtful_paragraph_brings_what_it_leads_to() -> None:
+    text = "The keyring has a new format. Convert it with the following command:\n\n```sh\ngpg --export >old.gpg\n```"
+    answer = shown(text, "gpg 2 only gave me a kbx file", "zzz", "yyy", "xxx", "www", "vvv", "uuu", "ttt", "keyring")
+    assert "> gpg --export >old.gpg\n> ```" in answer
+
+
+LINKED = """\
+> Charts are kept in the [library of charts](https://example.org/charts), as \
+[`values.yaml`](values.md) says; an example is [here](https://example.org/demo).
+> ![diagram](img/x.png)
+
+:::note[Mind the gap]
+Set `level` to 3.<br/>
+Or use the web page.
+:::
+"""
+
+
+def test_links_boxes_and_quotations_in_a_quote_are_words() -> None:
+    passages = evidence(LINKED)
+    whole = Support(1, 1.0, LINKED.strip(), 0, len(LINKED.strip()))
+    assert quote_text(whole, passages[0]).split("\n") == [
+        "Charts are kept in the library of charts, as `values.yaml` says; an example is here (https://example.org/demo).",
+        "diagram",
+        "",
+        "**Mind the gap**",
+        "Set `level` to 3.  ",
+        "",
+        "Or use the web page.",
+    ]
+
+
+@pytest.mark.parametrize(
+    "stub",
+    [
+        "See also [Charts](charts.md) and [the reference](ref.md).",
+        "**Next steps**",
+        "## Next steps",
+        "Next steps:\n\n- [Install the tool](install.md)\n- [Write a chart](chart.md)",
+        "- [Install the tool](install.md)",
+        "[Read more about charts](https://example.org/charts).",
+        "TODO: describe how the chart is installed",
+        "Read more:",
+        "![the chart](chart.png)",
+        ":::tip",
+        "For more information see [the chart guide](guide.md).",
+    ],
+)
+def test_a_stub_is_no_answer(stub: str) -> None:
+    question = "how is the chart installed, and where do I read more about charts?"
+    assert best_sentences(question, evidence(stub)) == []
+    assert best_sentences(question, evidence(stub), read=reading("e")) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "See `values.yaml` for the list of ports.",
+        "The [chart](c.md) is installed by `helm install`.",
+        "Further reading of the log is done by the agent.",
+        "- `--wait`: [waits](w.md) until all pods are ready",
+    ],
+)
+def test_a_sentence_with_links_is_no_stub(text: str) -> None:
+    assert not is_stub(text)
+
+
+@pytest.mark.parametrize(
+    "question", ["how do i install it", "give me the command for that", "Wie installiere ich das?"]
+)
+def test_a_way_to_do_something_is_asked_for(question: str) -> None:
+    assert asks_to_do(question)
+
+
+@pytest.mark.parametrize("question", ["how long does it take?", "how many users are there?", "is it free?"])
+def test_no_way_to_do_something_is_asked_for(question: str) -> None:
+    assert not asks_to_do(question)
+
+
+PARTS = st.sampled_from(
+    ["| a | b |", "|---|---|", "| 1.2 | x |", "```sh", "```", "1. One:", "2. Two", "   indented", "- item", "Words.",
+     "It is so:", "", ":::note", "> quoted", "# head", "[a](b)", "1) x", "    code"]
+)  # fmt: skip
+
+
+@given(st.lists(PARTS, max_size=14).map("\n".join), st.sampled_from(["how do I do 1.2?", "is it so", "what is one"]))
+def test_any_page_is_quoted_word_for_word(text: str, question: str) -> None:
+    if text.strip():
+        shown(text, question, "1", "W", "i")
+        shown(text, question)

@@ -25,7 +25,9 @@ pytest_plugins = ["tests.browser", "tests.databases", "tests.door", "tests.paral
 
 Declare = Callable[..., Path]
 
-MODELS = ("bge-small-en-v1.5", "all-minilm-l6-v2", "ms-marco-minilm-l12", "smollm2-135m-instruct")
+MODELS = (
+    "bge-small-en-v1.5", "multilingual-e5-small", "all-minilm-l6-v2", "ms-marco-minilm-l12", "smollm2-135m-instruct"
+)  # fmt: skip
 REPOSITORY = Path(__file__).resolve().parent
 # Read at import, before the environment is cleaned for the first test.
 TEST_HOME = Path(os.environ.get("ANAPHORA_TEST_HOME") or REPOSITORY / ".home").resolve()

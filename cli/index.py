@@ -137,6 +137,23 @@ def index_files(
     if not any(file.status in ("indexed", "unchanged") for file in done.files):
         raise typer.Exit(ExitCode.BAD_INPUT)
     remember(settings, files)
+    if done.embedded:
+        advise(state, settings, encoder)
+
+
+def advise(state: State, settings: Settings, encoder: Encoder) -> None:
+    """Propose another embedding model where this one does not read the language of the documents."""
+    from index.collection import Collection
+    from server.installation import language_advice
+
+    collection = Collection.open(
+        settings.home / "collections", settings.collection, encoder, store=settings.index.vectors
+    )
+    try:
+        if advice := language_advice(collection, settings.index):
+            state.err.print(sanitize_line(f"{advice[0][0].upper()}{advice[0][1:]} {advice[1]}"), soft_wrap=True)
+    finally:
+        collection.close()
 
 
 def remember(settings: Settings, files: Sequence[Path]) -> None:

@@ -133,6 +133,7 @@ async def _prepare(service: ChatService, state: State, sock: socket.socket, path
     if wanted:
         job = await service.collections.index_paths(name, wanted, replace=True, group=group)
         tell(state, await watch(service, state, job))
+        await _advise(service, state, name)
     elif name not in names:
         state.err.print(
             f"There is no collection [bold]{name}[/] yet: upload documents on the page, or start with --docs PATH.",
@@ -145,6 +146,18 @@ async def _prepare(service: ChatService, state: State, sock: socket.socket, path
     for problem in (*readiness.problems, *readiness.warnings):
         state.err.print(problem, style="yellow")
     state.out.print(f"Anaphora serves [bold]{name}[/] at [bold]{address(sock)}[/] (Ctrl-C ends)", markup=True)
+
+
+async def _advise(service: ChatService, state: State, name: str) -> None:
+    """Propose another embedding model where this one does not read the language of the documents."""
+    from index.errors import IndexingError
+    from server.installation import language_advice
+
+    with contextlib.suppress(IndexingError):  # what cannot be opened is told below
+        index = service.settings.index
+        if advice := await asyncio.to_thread(lambda: language_advice(service.core.opened.get(name), index)):
+            told = sanitize_line(f"{advice[0][0].upper()}{advice[0][1:]} {advice[1]}")
+            state.err.print(told, style="yellow", soft_wrap=True)
 
 
 async def _settled(service: ChatService) -> Readiness:

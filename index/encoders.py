@@ -11,7 +11,7 @@ import json
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -98,7 +98,8 @@ ONNX_FILE = "model_int8.onnx"
 DEFAULT_WINDOW = 256
 CENTRE = "centre.json"
 QUERY = "query"
-"""The name that sentence-transformers gives to the prompt of queries."""
+PASSAGES = ("document", "passage")
+"""The names that sentence-transformers gives to the prompts of queries and of passages."""
 CACHED_QUERIES = 2048
 
 
@@ -122,7 +123,10 @@ class Encoder(Protocol):
         """The prompt that the model expects before a query, and not before a passage; empty for most."""
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """`(len(texts), dimension)` float32, L2-normalised, in the order of the texts."""
+        """`(len(texts), dimension)` float32, L2-normalised, in the order of the texts.
+
+        A model that expects a prompt before a passage gets it here, for each text without the one of queries.
+        """
 
     def count_tokens(self, text: str) -> int:
         """Tokens of a text, special tokens left out."""
@@ -142,10 +146,10 @@ class OnnxEncoder:
         # As sentence-transformers writes it now, and wrote it before.
         self._first = _said(pooling, "pooling_mode", "") == "cls" or bool(_said(pooling, "pooling_mode_cls_token", 0))
         self._centre = np.array(_said(folder / CENTRE, "centre", 0.0), dtype=np.float32)
-        prompts = _said(folder / "config_sentence_transformers.json", "prompts", {})
-        self.prompt = str(prompts.get(QUERY, ""))
+        self.prompt, self._passage = _prompts(_said(folder / "config_sentence_transformers.json", "prompts", {}))
         self._model = OnnxModel(weights, folder / "tokenizer.json", self.max_tokens)
-        fingerprint = hashlib.sha256(weights.read_bytes() + self._centre.tobytes() * bool(self._centre.any()))
+        more = self._centre.tobytes() * bool(self._centre.any()) + self._passage.encode()
+        fingerprint = hashlib.sha256(weights.read_bytes() + more)
         self.name = f"{folder.resolve().name}:int8:{fingerprint.hexdigest()[:8]}"
         self.dimension = int(self.encode(["dimension"]).shape[1])
         self._folder = folder
@@ -156,6 +160,7 @@ class OnnxEncoder:
     def encode(self, texts: Sequence[str]) -> Vectors:
         if not texts:
             return np.zeros((0, self.dimension), dtype=np.float32)
+        texts = _prompted(texts, self.prompt, self._passage)
         # One by one: nothing is padded, and int8 activations are scaled by the text alone, not by its neighbours.
         states = (self._model.run(encoding)[0] for encoding in self._model.tokenize(texts))
         pooled = np.stack([tokens[0] if self._first else tokens.mean(axis=0) for tokens in states])
@@ -184,7 +189,7 @@ class SentenceTransformerEncoder:
         folder = Path(path_or_id)
         self.dimension = int(self._model.get_embedding_dimension() or 0)
         self.max_tokens = int(self._model.max_seq_length or DEFAULT_WINDOW)
-        self.prompt = str(self._model.prompts.get(QUERY, ""))
+        self.prompt, self._passage = _prompts(self._model.prompts)
         self.name = f"{folder.resolve().name if folder.is_dir() else path_or_id}:{self._fingerprint()}"
         self._lock = threading.Lock()
         self._named = path_or_id
@@ -198,7 +203,10 @@ class SentenceTransformerEncoder:
         # Its tokenizer keeps padding and truncation as state, which two threads would tear.
         with self._lock:
             vectors = self._model.encode(
-                list(texts), normalize_embeddings=True, show_progress_bar=False, convert_to_numpy=True
+                _prompted(texts, self.prompt, self._passage),
+                normalize_embeddings=True,
+                show_progress_bar=False,
+                convert_to_numpy=True,
             )
         return np.asarray(vectors, dtype=np.float32)
 
@@ -216,7 +224,17 @@ class SentenceTransformerEncoder:
         weights = sorted(hashlib.sha256(tensor.view(torch.uint8).numpy()).hexdigest() for tensor in tensors)
         modules: Iterable[Any] = self._model
         pooling = [module.pooling_mode for module in modules if hasattr(module, "pooling_mode")]
-        return hashlib.sha256(repr((weights, pooling, self.max_tokens)).encode()).hexdigest()[:8]
+        about = (weights, pooling, self.max_tokens, *([self._passage] if self._passage else []))
+        return hashlib.sha256(repr(about).encode()).hexdigest()[:8]
+
+
+def _prompts(prompts: Mapping[str, str | None]) -> tuple[str, str]:
+    """The prompts of queries and of passages, empty where the model has none."""
+    return prompts.get(QUERY) or "", next((prompt for name in PASSAGES if (prompt := prompts.get(name))), "")
+
+
+def _prompted(texts: Sequence[str], query: str, passage: str) -> list[str]:
+    return [text if query and text.startswith(query) else passage + text for text in texts]
 
 
 class CachedQueries:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,7 +22,8 @@ from text.sanitize import without_credentials
 if TYPE_CHECKING:
     import httpx
 
-    from server.settings import Settings
+    from index.collection import Collection
+    from server.settings import IndexSettings, Settings
 
 LITTLE_ROOM = 2 << 30
 NO_ROOM = 256 << 20
@@ -207,10 +209,49 @@ def check_collections(settings: Settings, describe: Callable[[BaseException], st
                 held = f"{info.documents} documents, {info.passages} passages"
                 if problem := collection.problem or collections.outdated(info.name):
                     yield Finding(f"collection {info.name}", "warn", problem, "Index it again.")
+                elif advice := language_advice(collection, settings.index):
+                    yield Finding(f"collection {info.name}", "warn", *advice)
                 else:
                     yield Finding(f"collection {info.name}", "ok", held)
     finally:
         collections.close()
+
+
+_READ_DOCUMENTS = 40
+_FOREIGN_SHARE = 0.1
+
+
+def language_advice(collection: Collection, index: IndexSettings) -> tuple[str, str] | None:
+    """Say that documents are in a language that the embedding model does not read, and what to do about it.
+
+    None where less than a tenth of the documents are, of which some are looked at, and where the model reads many
+    languages or is not a registered one. Blocks.
+    """
+    from server.registry import find, registered_models
+    from server.turn.system_messages import MULTILINGUAL
+    from text.languages import AUTO, ENGLISH, NAMES, language_of
+
+    encoder = registered_models().get(Path(index.encoder).name)
+    if encoder is None or encoder.multilingual or index.languages:
+        return None
+    documents = collection.documents()
+    sample = documents[:: -(-len(documents) // _READ_DOCUMENTS) or 1]
+    found = Counter(language_of(collection.document(document.id).text[:2_000]) for document in sample)
+    foreign = {code: count for code, count in found.most_common() if code not in ("", ENGLISH)}
+    if not sample or sum(foreign.values()) < _FOREIGN_SHARE * len(sample):
+        return None
+    share = "all" if len(sample) == sum(foreign.values()) else f"{sum(foreign.values())} of {len(sample)}"
+    languages = [NAMES[code] for code in list(foreign)[:3]]
+    told = (
+        f"{share} documents{' looked at' * (len(sample) < len(documents))} are in {' and '.join(languages)}, which the "
+        f"embedding model {encoder.name} does not read: they are found by their words, and hardly by their meaning."
+    )
+    size = find(MULTILINGUAL).size / 1e6
+    return told, (
+        f'Put encoder = "{MULTILINGUAL}" ({size:.0f} MB, fetched when it is needed) and language = "{AUTO}" under '
+        f"[index] of anaphora.toml, or set ANAPHORA_INDEX__ENCODER={MULTILINGUAL} ANAPHORA_INDEX__LANGUAGE={AUTO}, and "
+        "index again."
+    )
 
 
 def check_llm(settings: Settings) -> Iterator[Finding]:

@@ -36,7 +36,10 @@ def fetch_progress(console: Console) -> Iterator[Report]:
     """Yield a callback for `server.registry.fetch` that draws on `console`; off a terminal it prints a line a stage."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
 
-    stages = {"waiting": "waits for another fetch", "hub": "from the hub", "packages": "from the package registry"}
+    stages = {
+        "waiting": "waits for another fetch", "hub": "from the hub", "packages": "from the package registry",
+        "converting": "converted for this machine",
+    }  # fmt: skip
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     tasks, printed = dict[str, TaskID](), set[tuple[str, str]]()
     with Progress(*columns, console=console, disable=not console.is_terminal) as bars:

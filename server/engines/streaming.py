@@ -53,7 +53,8 @@ class StreamingChatOpenAI(ChatOpenAI):
             async for chunk in super()._astream(messages, stop, run_manager, **kwargs):
                 yield chunk
             return
-        body = {**payload, **payload.pop("extra_body", {}), "stream_options": {"include_usage": True}}
+        extra = payload.pop("extra_body", None) or {}
+        body = {**payload, **extra, "stream_options": {"include_usage": True}}
         # As further fields, because the client takes a millisecond to check messages that it is handed as such.
         create = self.async_client.with_streaming_response.create
         started = again = False

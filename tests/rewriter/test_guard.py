@@ -28,6 +28,8 @@ LEAVE = Conversation(
         ("not the length, who decides on it", "Who decides on parental leave?"),
         ("which of the two comes by mail", "Does the form PL-7 come by mail?"),
         ("the second one, what do I do with it", "What do I do with form PL-7?"),
+        ("c?", "C"),
+        ("那税呢", "税"),
     ],
 )
 def test_resolved_questions_pass(question: str, rewrite: str) -> None:
@@ -38,6 +40,9 @@ def test_resolved_questions_pass(question: str, rewrite: str) -> None:
     ("question", "rewrite", "reason"),
     [
         ("Is it paid?", "", "empty"),
+        ("Is it paid?", "e", "no question (“e”)"),
+        ("Is it paid?", "E. g?", "no question"),
+        ("Is it paid?", "ex", "drifts: nobody mentioned ex"),
         ("Is it paid?", "Is parental leave paid?\nYes.", "several lines"),
         ("Is it paid?", "Is parental leave <b>paid</b>?", "markup"),
         ("Is it paid?", "Is parental leave paid, see https://example.org", "markup or an address"),

@@ -17,7 +17,8 @@ from pathlib import Path
 from text.languages import ENGLISH
 
 LANGUAGES = {
-    "en": "English", "de": "Deutsch", "es": "Español", "fr": "Français", "zh": "中文", "ar": "العربية"
+    "en": "English", "de": "Deutsch", "es": "Español", "fr": "Français", "zh": "中文", "ja": "日本語",
+    "ar": "العربية",
 }  # fmt: skip
 RIGHT_TO_LEFT = frozenset({"ar"})
 COOKIE = "anaphora-language"

@@ -51,11 +51,13 @@ def _words(text: str) -> frozenset[str]:
 _THANKS = _words(
     """
     thanks thank thx thanx thnx ty tysm cheers danke dankeschön merci gracias grazie obrigado obrigada tack takk
-    kiitos dzięki спасибо dank
+    kiitos dzięki спасибо dank ありがとう ありがとうございます ありがとうございました 感謝します 谢谢 谢谢您 多谢
     """
 )
-_HELLO = _words("hi hello hey hallo hola bonjour ciao servus moin greetings")
-_BYE = _words("bye goodbye cya tschüss")
+_HELLO = _words(
+    "hi hello hey hallo hola bonjour ciao servus moin greetings こんにちは こんばんは おはようございます 你好 您好"
+)
+_BYE = _words("bye goodbye cya tschüss さようなら 再见")
 _PRAISE = _words("great perfect awesome excellent super understood brilliant wonderful fantastic")
 _BESIDE = _words(
     """
@@ -142,6 +144,7 @@ _SPOKEN = (
     message("English"),
     message("French"),
     message("German"),
+    message("Japanese"),
     message("Spanish"),
 )
 """Names of languages that are translated; others are said in English."""

@@ -16,7 +16,18 @@ from tests.server.turn_playing import FOLLOW_UP, done, engine, play
 
 
 @pytest.mark.parametrize(
-    "said", ["thanks!", "Thank you very much :)", "ok great, thx", "Perfect.", "danke!", "merci beaucoup", "bye now"]
+    "said",
+    [
+        "thanks!",
+        "Thank you very much :)",
+        "ok great, thx",
+        "Perfect.",
+        "danke!",
+        "merci beaucoup",
+        "bye now",
+        "ありがとうございます。",
+        "谢谢！",
+    ],
 )
 def test_thanks_are_answered_as_thanks(said: str) -> None:
     collection, model = FakeCollection(), ScriptedChatModel(script=["Leave lasts ten weeks [1]."])
@@ -27,7 +38,8 @@ def test_thanks_are_answered_as_thanks(said: str) -> None:
 
 
 def test_a_greeting_is_greeted() -> None:
-    assert done(play(engine(), "Hi there")).answer == GREETING
+    for said in ("Hi there", "こんにちは。", "你好"):
+        assert done(play(engine(), said)).answer == GREETING, said
 
 
 @pytest.mark.parametrize(

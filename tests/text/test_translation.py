@@ -18,7 +18,7 @@ Message: TypeAlias = str | tuple[str, ...]
 
 ROOT = Path(__file__).parents[2]
 OTHERS = [code for code in LANGUAGES if code != "en"]
-FORMS = {"zh": 1, "ar": 6}
+FORMS = {"zh": 1, "ja": 1, "ar": 6}
 KEYWORDS = {"_": None, "gettext": None, "message": None, "t": None, "ngettext": (1, 2), "tn": (1, 2)}
 
 
@@ -62,6 +62,7 @@ def test_numbers_take_the_form_of_their_language() -> None:
         "en": ["0 sources", "1 source", "2 sources", "11 sources"],
         "fr": ["0 source", "1 source", "2 sources", "11 sources"],
         "zh": ["0 个来源", "1 个来源", "2 个来源", "11 个来源"],
+        "ja": ["出典 0 件", "出典 1 件", "出典 2 件", "出典 11 件"],
         "ar": ["لا مصادر (0)", "مصدر واحد (1)", "مصدران (2)", "11 مصدرًا"],
     }
     try:
@@ -81,6 +82,7 @@ def test_numbers_take_the_form_of_their_language() -> None:
         ("", "de-AT,de;q=0.9,en;q=0.8", "de"),
         ("", "sv, fr;q=0.5, es;q=0.7", "es"),
         ("", "zh-Hant-TW", "zh"),
+        ("", "ja-JP,ja;q=0.9,en;q=0.8", "ja"),
         ("", "de;q=0, en", "en"),
         ("", "*;q=nonsense,ar", "ar"),
         ("ar", "de", "ar"),

@@ -387,7 +387,7 @@ def test_closing_the_tab_stops_its_turn_and_no_other(browser: Browser, site: Sit
     contexts[1].close()
 
 
-def test_the_page_speaks_german_and_arabic_from_right_to_left(browser: Browser, site: Site) -> None:
+def test_the_page_speaks_german_japanese_and_arabic_from_right_to_left(browser: Browser, site: Site) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
     from tests.ui.conftest import Visitor
@@ -419,6 +419,15 @@ def test_the_page_speaks_german_and_arabic_from_right_to_left(browser: Browser, 
     assert page.locator("#language").input_value() == "de"
     bench = page.request.get(site.address + "/workbench").text()
     assert "Light or dark" in bench, "a page that is English is English throughout"
+
+    with page.expect_navigation():
+        page.select_option("#language", "ja")
+    page.wait_for_selector(".turn .chip")
+    assert language() == ["ja", "ltr"]
+    assert page.get_attribute("#question", "placeholder") == "文書について質問する"
+    assert re.fullmatch(r"出典 \d 件", person.last('[data-action="sources"]'))
+    page.dispatch_event("#question", "keydown", {"key": "Enter", "isComposing": True})
+    assert page.locator(".turn").count() == 2, "Enter chooses among an input method's words, and asks nothing"
 
     with page.expect_navigation():
         page.select_option("#language", "ar")

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict
 
 from synth.folder import SIDES, Folder, read_rows, write_json_lines
 from synth.propositions import Proposition
-from synth.tasks import InvalidAnswer, Task, chat_prompt
+from synth.tasks import InvalidAnswer, Task, chat_prompt, demand_language
 from text.files import write_text
 from text.sanitize import escape
 from text.words import words
@@ -268,7 +268,7 @@ def writing(material: PropositionList, count_tokens: Callable[[str], int]) -> Ta
             "additionalProperties": False,
         },
         max_tokens=200 + 35 * count + count_tokens(facts),
-        read=lambda data: _read_draft(data, count),
+        read=lambda data: _read_draft(data, count, facts),
         mend=_without_last_pair,
     )
 
@@ -294,7 +294,7 @@ def contextualising(
             "additionalProperties": False,
         },
         max_tokens=100 + 8 * count + 2 * count_tokens(questions),
-        read=lambda data: _read_questions(data, count),
+        read=lambda data: _read_questions(data, count, questions),
     )
 
 
@@ -328,7 +328,7 @@ def grounding(material: PropositionList, draft: Draft) -> Task[tuple[Grounding, 
     )
 
 
-def _read_draft(data: Any, facts: int) -> Draft:
+def _read_draft(data: Any, count: int, facts: str) -> Draft:
     pairs = data.get("pairs")
     if not isinstance(pairs, list):
         raise InvalidAnswer('It needs a list "pairs".')
@@ -338,18 +338,20 @@ def _read_draft(data: Any, facts: int) -> Draft:
             raise InvalidAnswer('Every entry of "pairs" must be an object with "question", "answer" and "facts".')
         question, answer = _text(entry, "question", _QUESTION_CHARS), _text(entry, "answer", _ANSWER_CHARS)
         if question and answer:
-            drafts.append(Pair(question, answer, _numbers(entry.get("facts"), facts)))
+            drafts.append(Pair(question, answer, _numbers(entry.get("facts"), count)))
     if not drafts:
         raise InvalidAnswer('There is no pair with a "question" and an "answer".')
+    demand_language([f"{pair.question} {pair.answer}" for pair in drafts], facts)
     return Draft(tuple(drafts), _exchange(data.get("greeting")), _exchange(data.get("thanks")))
 
 
-def _read_questions(data: Any, count: int) -> tuple[str, ...]:
+def _read_questions(data: Any, count: int, complete: str) -> tuple[str, ...]:
     questions = data.get("questions")
     if not isinstance(questions, list) or not all(isinstance(question, str) for question in questions):
         raise InvalidAnswer('It needs a list "questions" of strings.')
     if len(questions) != count:
         raise InvalidAnswer(f'"questions" has {len(questions)} entries where there are {count} questions.')
+    demand_language(questions, complete)
     return tuple(_line(question)[:_QUESTION_CHARS] for question in questions)
 
 

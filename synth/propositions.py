@@ -23,7 +23,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from index.documents import Document, Section
 from index.encoders import Encoder, Vectors
 from synth.folder import read_rows
-from synth.tasks import InvalidAnswer, Task, chat_prompt
+from synth.tasks import InvalidAnswer, Task, chat_prompt, demand_language
+from text.languages import NAMES
 from text.sanitize import escape
 from text.sentences import sentences
 from text.words import negations, numbers, stems, words
@@ -367,6 +368,13 @@ _OF_THE_PAGE = regex.compile(
     r"(?:describes?|mentions?|discusses|explains?|provides|contains|states|lists|is about|talks about)\b",
     regex.IGNORECASE,
 )
+# As a fact it would stand in the prompt of the next step, beside those of other documents.
+_ORDER = regex.compile(
+    r"\b(?:answers?|reply|replies|respond|responses?)\b.{0,60}\b(?:in|into|only with) (?:\w+ )?"
+    rf"(?:{'|'.join(NAMES.values())}|the words?)\b"
+    r"|\b(?:ignore|disregard|forget)\b.{0,30}\b(?:instructions?|prompts?)\b|\bsystem prompt\b",
+    regex.IGNORECASE,
+)
 # What goes with a “not” and is gone without it: “does not expire”, “expires”.
 _AUXILIARIES = frozenset({"do", "does", "did", "don", "doesn", "didn", "not", "no", "never", "cannot", "nor", "any"})
 
@@ -374,8 +382,8 @@ _AUXILIARIES = frozenset({"do", "does", "did", "don", "doesn", "didn", "not", "n
 def refusal(proposition: str, window: DocumentWindow, aligned: Aligned) -> str:
     """Why a proposition is refused, empty where it may stay.
 
-    `no statement` (a heading, a question, a fragment, a word about the page itself), `number`, `name`, `negation` or
-    `lost negation`.
+    `no statement` (a heading, a question, a fragment, a word about the page itself), `order` (it tells a model how to
+    answer), `number`, `name`, `negation` or `lost negation`.
     """
     document = window.document
     source = document.text[aligned.start : aligned.end]
@@ -385,6 +393,8 @@ def refusal(proposition: str, window: DocumentWindow, aligned: Aligned) -> str:
     states = _ENDED.search(proposition) and not _QUESTION.search(proposition) and not _OF_THE_PAGE.match(proposition)
     if not states or words(proposition) in [words(heading) for heading in headings]:
         return "no statement"
+    if _ORDER.search(proposition):
+        return "order"
     named = numbers(" ".join(_NUMBERED_NAME.findall(proposition))) & numbers(everything)
     if numbers(proposition) - named - numbers(f"{source} {above}"):
         return "number"
@@ -473,6 +483,8 @@ STEP = "propositions"
 LONGEST = 400
 """Characters of a proposition; what is longer is no simple sentence."""
 _SHORTEST_WORDS = 3
+_TOLD_BY = 2_000
+"""Characters of a document that its language is told by."""
 _MOST = 80
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -499,9 +511,16 @@ def extraction(window: DocumentWindow, count_tokens: Callable[[str], int]) -> Ta
         schema=SCHEMA,
         # Names are written out: the sentences may be longer than the text they come from.
         max_tokens=200 + 2 * count_tokens(text),
-        read=read,
+        read=lambda data: _read_in_language(data, window, text),
         mend=without_last,
     )
+
+
+def _read_in_language(data: Any, window: DocumentWindow, text: str) -> tuple[str, ...]:
+    """The sentences of an answer, in the window's or the document's language. Raises InvalidAnswer."""
+    lines = read(data)
+    demand_language(lines, text, window.document.text[:_TOLD_BY])
+    return lines
 
 
 def read(data: Any) -> tuple[str, ...]:
@@ -536,7 +555,7 @@ class LeftOut(BaseModel):
     """A sentence of the model that became no proposition, and why.
 
     Reasons: `unaligned`, `reference` (it points at something it does not name), `no statement` (a heading or a
-    question), `number`, `name`, `negation`, `lost negation`, `too long`.
+    question), `order`, `number`, `name`, `negation`, `lost negation`, `too long`.
     """
 
     model_config = ConfigDict(frozen=True)

@@ -96,6 +96,7 @@ def answers(
     from evaluation.judge import rubric
     from evaluation.sets import load_sets
     from server.engines import open_engine
+    from server.rewriters import open_pairs
 
     state = state_of(context)
     settings = state.settings(overriding(llm__model=model))
@@ -119,6 +120,7 @@ def answers(
             aclose=engine.aclose,
             seconds=60 * minutes if minutes > 0 else math.inf,
             judged=judge,
+            pairs=open_pairs(settings),
         )
         if missing:
             state.err.print(f"{missing} questions are left: the same command goes on with them.")

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
     from rewriter.protocol import Rewriter
+    from server.turn.contradiction import PairModel
 
 _MARKER = regex.compile(r"[ ]?\[\d{1,3}\]")
 _KEPT = {"n", "passage_id", "document_id", "title", "heading", "start", "end", "text", "score"}
@@ -182,17 +183,18 @@ def evaluate_answers(
     aclose: Callable[[], Awaitable[None]],
     seconds: float = math.inf,
     judged: bool = False,
+    pairs: PairModel | None = None,
 ) -> int:
     """Answer every question that is open, and measure all under the system `label`; how many questions are left.
 
     Nothing is measured before every question is answered. Nothing new is asked once `seconds` of the run are over.
-    With `judged` the language model judges its own answers. `aclose` closes the model's connections, on their event
-    loop.
+    `pairs` reads statements beside what they cite. With `judged` the language model judges its own answers. `aclose`
+    closes the model's connections, on their event loop.
     """
     names = {eval_set.name: index_set(eval_set, bench) for eval_set in sets}
     with ExitStack() as stack:
         opened = {name: stack.enter_context(closing(bench.open(name, bench.plain))) for name in names.values()}
-        models = TurnModels(rewriter, bench.reranker, chat_model, style=answer_style(bench.settings.llm))
+        models = TurnModels(rewriter, bench.reranker, chat_model, style=answer_style(bench.settings.llm), pairs=pairs)
         engine = TurnEngine(collection=opened.__getitem__, models=models, settings=bench.settings)
 
         async def ask() -> dict[str, dict[str, AnsweredTurn]]:

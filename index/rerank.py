@@ -12,7 +12,7 @@ import hashlib
 import json
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -237,6 +237,12 @@ def load_over(folder: Path, base: Path) -> Reranker:
     Raises ModelUnavailable where `base` is not byte for byte that one, or a file is missing or damaged.
     """
     described = _described(folder)
+    demand_base(folder, described, base)
+    return CrossEncoderReranker(str(described.get("name")), _OnnxScorer(folder, base), lengths=_lengths(described))
+
+
+def demand_base(folder: Path, described: Mapping[str, Any], base: Path) -> None:
+    """Raise ModelUnavailable where the file of `base` is not the one that `described`, the model in `folder`, names."""
     try:
         with (base / ONNX_FILE).open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -244,7 +250,6 @@ def load_over(folder: Path, base: Path) -> Reranker:
         raise ModelUnavailable(f"{base / ONNX_FILE} cannot be read ({error}): fetch the model again.") from error
     if digest != described.get("base_sha256"):
         raise ModelUnavailable(f"{folder} was trained from another model than {base}: fetch that again.")
-    return CrossEncoderReranker(str(described.get("name")), _OnnxScorer(folder, base), lengths=_lengths(described))
 
 
 def _described(folder: Path) -> dict[str, Any]:

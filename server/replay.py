@@ -6,6 +6,7 @@ The steps in between (evidence, refusal, prompt, citations) are cheap and are co
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from index.encoders import Vectors
     from index.rerank import Reranker
+    from server.turn.contradiction import PairModel
 
 
 class ReplayError(Exception):
@@ -70,9 +72,10 @@ class RecordedModels:
         rewrite: str,
         another_model: bool,
         reranker: Callable[[], Reranker | None],
+        pairs: Callable[[], PairModel | None],
         models: Callable[[], Awaitable[TurnModels]],
     ) -> None:
-        self.trace, self.reranker, self.models = trace, reranker, models
+        self.trace, self.reranker, self.pairs, self.models = trace, reranker, pairs, models
         self._rewrite, self._another_model = rewrite, another_model
 
     async def of_turn(self, answer_tokens: int | None = None, group: str = "") -> TurnModels:
@@ -85,7 +88,9 @@ class RecordedModels:
             model = cast("BaseChatModel", _RecordedModel(self))
         reranker = _RecordedReranker(self) if self.trace.attributes.get("reranker") else None
         style: AnswerStyle = "full" if self.trace.attributes.get("style") == "full" else "short"
-        return TurnModels(_RecordedRewriter(self.trace, self._rewrite), reranker, model, name, style)
+        pairs = await asyncio.to_thread(self.pairs) if model is not None else None
+        rewriter = _RecordedRewriter(self.trace, self._rewrite)
+        return TurnModels(rewriter, reranker, model, name, style, pairs=pairs)
 
     async def of_search(self, group: str = "") -> TurnModels:
         """The same."""
@@ -278,17 +283,19 @@ async def replay(
     collection: Callable[[str], Searchable],
     reranker: Callable[[], Reranker | None],
     models: Callable[[], Awaitable[TurnModels]],
+    pairs: Callable[[], PairModel | None] = lambda: None,
     settings: Settings,
     changes: ReplayChanges = ReplayChanges(),
 ) -> list[Event]:
     """The events of the turn as it would be now; its calls are recorded below the current one.
 
-    `reranker` (which may block) and `models` are asked only where something must be done anew. Raises ReplayError.
+    `reranker` and `pairs` (which may block) and `models` are asked only where something must be done anew. Raises
+    ReplayError.
     """
     demand_record(trace)
     engine = _ReplayEngine(
         collection=lambda name: cast("Searchable", RecordedSearch(trace, collection(name))),
-        models=RecordedModels(trace, changes.rewrite, changes.another_model, reranker, models),
+        models=RecordedModels(trace, changes.rewrite, changes.another_model, reranker, pairs, models),
         settings=_weighed(settings, changes.weights),
     )
     engine.trace, engine.changes = trace, changes

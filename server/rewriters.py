@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from index.rerank import Reranker
     from rewriter.protocol import Rewriter
+    from server.turn.contradiction import PairModel
 
 
 DEFAULT = "ms-marco-minilm-l12"
@@ -57,6 +58,25 @@ def open_reranker(settings: Settings) -> Reranker:
     if chosen == DEFAULT and not settings.retrieval.reranker:
         return load_over(Path(str(files("rewriter") / "default_reranker")), Path(path))
     return load_reranker(path)
+
+
+def open_pairs(settings: Settings) -> PairModel | None:
+    """The packaged model that reads statements beside evidence. Blocks.
+
+    None where an installation has none, or the cross-encoder that it shares weights with is missing or another one:
+    answers are then checked by their words alone, which the log tells.
+    """
+    from server.registry import RegistryError, resolve
+    from server.turn.contradiction import DESCRIPTION, PairModel
+
+    folder = Path(str(files("rewriter") / "default_support"))
+    if not (folder / DESCRIPTION).is_file():
+        return None
+    try:
+        return PairModel(folder, Path(resolve(DEFAULT, settings.home)))
+    except (ModelUnavailable, RegistryError) as error:
+        log.warning("answers are checked by their words alone: %s", error)
+        return None
 
 
 def check(folder: Path) -> None:

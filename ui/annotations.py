@@ -41,11 +41,12 @@ class Highlight:
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """Marks `text[start:end]` as not supported by its sources; `note` says so on hover and focus."""
+    """Marks `text[start:end]` as not supported by its sources, or contradicted; `note` says so on hover and focus."""
 
     start: int
     end: int
     note: str
+    contradicted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +253,8 @@ def _start_tag(mark: Wrapping, *, first: bool) -> str:
     if isinstance(mark, Highlight):
         return '<mark class="near">' if mark.key is None else f'<mark data-citation="{mark.key}">'
     focus = ' tabindex="0"' if first else ""
-    return f'<span class="doubt" data-note="{escape(mark.note)}" title="{escape(mark.note)}"{focus}>'
+    kind, note = "doubt turned" if mark.contradicted else "doubt", escape(mark.note)
+    return f'<span class="{kind}" data-note="{note}" title="{note}"{focus}>'
 
 
 def chip_html(chip: Chip) -> Markup:

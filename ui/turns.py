@@ -38,6 +38,7 @@ from ui.templates import render
 _MARKER = re.compile(r"\[(\d{1,3})\]")
 _UNSUPPORTED = message("This sentence could not be matched with what it cites.")
 _UNCITED = message("This sentence cites no source.")
+_CONTRADICTED = message("The passage says something else.")
 
 _STEPS = (
     message("Rewrite"),
@@ -182,7 +183,8 @@ class TurnView:
             case CitationEvent():
                 self.citations.append(event)
             case SupportEvent():
-                self.support.append(event)
+                place = event.answer_start, event.answer_end
+                self.support = [one for one in self.support if (one.answer_start, one.answer_end) != place] + [event]
             case DoneEvent():
                 self.done, self.state, self.id = event, event.status, event.turn_id
                 self.text, self.citations, self.support = event.answer, event.citations, event.support
@@ -226,8 +228,9 @@ class TurnView:
         ]
         for sentence in self.support:
             if not sentence.supported:
-                note = gettext(_UNSUPPORTED if sentence.cited else _UNCITED)
-                marks.append(Doubt(sentence.answer_start, sentence.answer_end, note))
+                note = _CONTRADICTED if sentence.contradicted else _UNSUPPORTED if sentence.cited else _UNCITED
+                place = sentence.answer_start, sentence.answer_end
+                marks.append(Doubt(*place, gettext(note), contradicted=sentence.contradicted))
         return marks
 
     def _notices(self) -> list[Notice]:

@@ -187,7 +187,8 @@ class Transcript:
         for sentence in event.support:
             if not sentence.supported:
                 sentence_text = sanitize_line(event.answer[sentence.answer_start : sentence.answer_end])
-                self.console.print(Text(f"not supported by what it cites: {_shorten(sentence_text)}", style="yellow"))
+                how = "the passage says something else" if sentence.contradicted else "not supported by what it cites"
+                self.console.print(Text(f"{how}: {_shorten(sentence_text)}", style="yellow"))
         if event.dropped_citations:
             self.console.print(
                 f"({event.dropped_citations} citations of sources that do not exist were removed)", style="yellow"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,10 @@ from papers.command_line import data_folder, paper_app
 
 RECIPE = Path(__file__).parent / "recipes" / "support.toml"
 ROWS = 20_000
+BASE = "ms-marco-minilm-l12"
+PACKAGED = Path(str(files("rewriter") / "default_support"))
+FITTED = ("uv", "mkdocs-material")
+"""Products whose statements the weights of both scores are fitted on; figures are of the others."""
 
 
 def pairs(
@@ -63,8 +68,69 @@ def train(
     state.out.print(str(folder), soft_wrap=True)
 
 
+def pack(
+    context: typer.Context,
+    folder: Annotated[Path, typer.Argument(help="The folder to write, such as rewriter/default_support.")],
+    name: Annotated[str, typer.Option(help="Name of the run.")] = "support",
+    base: Annotated[str, typer.Option(help="The model it was trained from.")] = BASE,
+) -> None:
+    """Write a finished run without the weights that it shares with its base."""
+    from papers.contradiction.family import SUPPORTS
+    from rewriter.reranking.training import pack as pack_run
+    from rewriter.runs import run_folder
+    from server.registry import resolve
+
+    state = state_of(context)
+    home = state.settings().home
+    shared = pack_run(run_folder(home, name, SUPPORTS), Path(resolve(base, home)), folder, SUPPORTS, "support")
+    state.err.print(f"{shared:,} bytes of weights are the base's.")
+
+
+def table(
+    context: typer.Context,
+    data: Data = None,
+    folder: Annotated[Path, typer.Option(help="A packed model.")] = PACKAGED,
+    edits: Annotated[int, typer.Option(min=1, help="Planted edits.")] = 1000,
+    fit: Annotated[
+        bool, typer.Option("--fit", help="Fit the weights of both scores on products left out of it.")
+    ] = False,
+    seed: int = 1,
+) -> None:
+    """Print what words alone, and words and model together, let through on products that nothing was trained on."""
+    from cli.shared.console import progress
+    from evaluation import report
+    from papers.contradiction import measuring
+    from papers.contradiction.pages import agents_answers, doc2dial_pages, product_pages, written_answers
+    from server.registry import resolve
+    from server.turn.contradiction import PairModel, joined
+    from server.turn.support import SUPPORTED
+
+    state, source, rng = state_of(context), data_folder(data), random.Random(seed)
+    model = PairModel(folder, Path(resolve(BASE, state.settings().home)))
+    pages = {name: page for name, page in product_pages(source, unseen=True).items() if (page.product in FITTED) == fit}
+    dialogs = source / "product_dialogs"
+    told = [one for split in ("train", "dev") for one in written_answers(dialogs / f"dialogs.{split}.jsonl")]
+    sets = {"Products": [*measuring.page_cases(pages.values(), rng), *measuring.told_cases(pages, told, rng)]}
+    if not fit:
+        documents = doc2dial_pages(source, unseen=True)
+        sets["People's sentences (Doc2Dial)"] = list(measuring.told_cases(documents, agents_answers(source), rng))
+    for name, cases in sets.items():
+        drawn = measuring.drawn(cases, rng, edits, edits // 2)
+        with progress(state.err, name, len(drawn)) as advance:
+            found = measuring.checked(drawn, model, advance)
+        if fit:
+            weights = ", ".join(f"{one:.2f}" for one in measuring.fitted(found))
+            state.out.print(f"BIAS, LEXICAL, READ_SUPPORTED, READ_TURNED = {weights}")
+        rows = measuring.rows(found, lambda one: joined(one.lexical, one.readings), SUPPORTED)
+        state.out.print(f"{name}\n", report.table(measuring.HEAD, rows), sep="\n", soft_wrap=True)
+
+
 app = paper_app(
-    "Support that sees contradiction: pairs, the model trained on them, and its figures.", pairs=pairs, train=train
+    "Support that sees contradiction: pairs, the model trained on them, and its figures.",
+    pairs=pairs,
+    train=train,
+    pack=pack,
+    table=table,
 )
 
 if __name__ == "__main__":

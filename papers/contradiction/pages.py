@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,13 @@ from typing import Any
 import regex
 
 from evaluation.questions import json_rows
-from index.documents import Section
+from index.documents import Document
 from index.errors import LoadError
 from index.loaders.files import load
 from index.loaders.markdown import outline
 from papers.contradiction.edits import Siblings
 from server.turn.contradiction import evidence_text, plain
-from server.turn.markdown_blocks import table_rows
+from server.turn.tables import table_rows
 from text.sentences import sentences
 from text.words import stems
 
@@ -45,11 +45,15 @@ class Placed:
 class Page:
     """A page's sentences in reading order; code blocks stand among them and state nothing."""
 
-    id: str
+    document: Document
     product: str
     headings: tuple[str, ...]
     sentences: tuple[Placed, ...]
-    _known: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        """Its path as quotes name it, or its id in Doc2Dial."""
+        return self.document.id
 
     def beside(self, place: int) -> tuple[list[str], int]:
         """The sentences of the same section, and where this one is among them."""
@@ -102,11 +106,11 @@ class Told:
     quotes: tuple[str, ...]
 
 
-def page_of(page_id: str, product: str, title: str, text: str, sections: Sequence[Section]) -> Page:
+def page_of(document: Document, product: str) -> Page:
     """A document cut into sentences; rows of tables are said with the names of their columns."""
     headings, placed = list[str](), list[Placed]()
-    for section in sections:
-        own = text[section.start : section.end]
+    for section in document.sections:
+        own = document.text[section.start : section.end]
         rows = table_rows(own)
         for sentence in sentences(own):
             said = rows.get(sentence.start, own[sentence.start : sentence.end])
@@ -118,8 +122,8 @@ def page_of(page_id: str, product: str, title: str, text: str, sections: Sequenc
                     and bool(_SAYS.search(bare))
                 )
                 placed.append(Placed(bare, len(headings), frozenset(stems(bare)), states))
-        headings.append(section.heading[-1] if section.heading else title)
-    return Page(page_id, product, tuple(headings), tuple(placed))
+        headings.append(section.heading[-1] if section.heading else document.title)
+    return Page(document, product, tuple(headings), tuple(placed))
 
 
 def product_pages(data: Path, *, unseen: bool) -> dict[str, Page]:
@@ -136,7 +140,7 @@ def product_pages(data: Path, *, unseen: bool) -> dict[str, Page]:
                     [document] = load(path, name)
                 except LoadError:
                     continue
-                pages[name] = page_of(name, product, document.title, document.text, document.sections)
+                pages[name] = page_of(document, product)
     return pages
 
 
@@ -146,7 +150,8 @@ def doc2dial_pages(data: Path, *, unseen: bool) -> dict[str, Page]:
     for _, row in json_rows(data / "doc2dial" / "documents.jsonl"):
         if is_unseen(row["_id"]) == unseen:
             structure = outline(row["text"])
-            pages[row["_id"]] = page_of(row["_id"], "doc2dial", row["title"], row["text"], structure.sections)
+            document = Document(row["_id"], row["title"], row["text"], structure.sections)
+            pages[document.id] = page_of(document, "doc2dial")
     return pages
 
 

@@ -78,7 +78,7 @@ class SupportFamily:
         """Shares of held-out rows that the exported model labels rightly, by their label."""
         pairs = [*dev, *test]
         found = probabilities(folder / ONNX, PairFeatures(pairs, folder / TOKENIZER)).argmax(axis=1)
-        shares = {}
+        shares = dict[str, float]()
         for n, label in enumerate(LABELS):
             own = [int(one) == n for one, pair in zip(found, pairs, strict=True) if pair.label == label]
             shares[label] = round(sum(own) / max(1, len(own)), 4)

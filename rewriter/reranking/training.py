@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rewriter.load import RERANKERS
+from rewriter.load import RERANKERS, RunKind
 from rewriter.onnx_weights import TOKENIZER, multiplied_out, put_tokenizer, show, write_int8
 from rewriter.protocol import TrainingError
 from rewriter.reranking.rows import PairReader, RankedGroup, RerankExample, RerankFeatures, read_rows
@@ -300,17 +300,18 @@ def _precision(group: RankedGroup, scores: Sequence[float]) -> float:
     return sum(rank / place for rank, place in enumerate(places, 1)) / len(places)
 
 
-def pack(run: Path, base: Path, folder: Path) -> int:
+def pack(run: Path, base: Path, folder: Path, kind: RunKind = RERANKERS, suffix: str = "conversations") -> int:
     """Write a run's `model.onnx` and `reranker.json` into `folder`, without what the ONNX file in `base` holds.
 
-    The packed model also shows the states of its tokens. Returns how many bytes of weights are shared. Raises
-    TrainingError where the two have not the same layers.
+    A packed cross-encoder also shows the states of its tokens. A run of another `kind` has its own description, and its
+    name ends with `suffix`. Returns how many bytes of weights are shared. Raises TrainingError where it has layers that
+    the base has not.
     """
     need_extra("train", "Packing", "onnx")
     import onnx
     from onnx.external_data_helper import set_external_data
 
-    described = json.loads((run / RERANKERS.description).read_text("utf-8"))
+    described = json.loads((run / kind.description).read_text("utf-8"))
     recipe = json.loads((run / "recipe.json").read_text("utf-8"))
     whole = (base / ONNX).read_bytes()
     own, theirs = onnx.load(str(run / ONNX)), onnx.load_from_string(whole)
@@ -321,13 +322,14 @@ def pack(run: Path, base: Path, folder: Path) -> int:
             shared += len(tensor.raw_data)
             set_external_data(tensor, location=ONNX, offset=at, length=len(tensor.raw_data))
             tensor.ClearField("raw_data")
-    # The states of the tokens are shown, for heads that were trained on them.
-    last = max(int(place.partition("/layer.")[2].partition("/")[0] or 0) for place in _weights(own.graph))
-    show(own.graph, f"/bert/encoder/layer.{last}/output/LayerNorm/LayerNormalization_output_0", STATES)
+    if kind == RERANKERS:
+        # The states of the tokens are shown, for heads that were trained on them.
+        last = max(int(place.partition("/layer.")[2].partition("/")[0] or 0) for place in _weights(own.graph))
+        show(own.graph, f"/bert/encoder/layer.{last}/output/LayerNorm/LayerNormalization_output_0", STATES)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / ONNX).write_bytes(own.SerializeToString())
-    names = {"name": f"{base.name}-conversations", "base_sha256": hashlib.sha256(whole).hexdigest()}
-    write_json(folder / RERANKERS.description, names | {name: described[name] for name in DESCRIBED})
+    names = {"name": f"{base.name}-{suffix}", "base_sha256": hashlib.sha256(whole).hexdigest()}
+    write_json(folder / kind.description, names | {name: described[name] for name in DESCRIBED if name in described})
     return shared
 
 
@@ -336,7 +338,7 @@ def _as_before(own: object, theirs: object, frozen: int) -> None:
     held = {item.name: item for item in theirs.initializer}  # type: ignore[attr-defined]
     mine = {item.name: item for item in own.initializer}  # type: ignore[attr-defined]
     before, after = _weights(theirs), _weights(own)
-    if set(before) != set(after):
+    if not set(after) <= set(before):
         raise TrainingError("The run and its base differ in their layers: pack it over the model it was trained from.")
     for layer, weight in after.items():
         place = layer.partition("/encoder/layer.")[2].partition("/")[0]
@@ -356,4 +358,5 @@ def _weights(graph: object) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    print(f"{pack(*map(Path, sys.argv[1:4])):,} bytes are the base's")
+    run_path, base_path, folder_path = map(Path, sys.argv[1:4])
+    print(f"{pack(run_path, base_path, folder_path):,} bytes are the base's")

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from index.rerank import Reranker
     from rewriter.protocol import Rewriter
     from server.engines import Engine
+    from server.turn.contradiction import PairModel
 
 
 class CollectionSummary(View):
@@ -189,6 +190,9 @@ class ServiceModels(Models):
         self.keeper = EngineManager(settings)
         self.rewriters = RewriterManager(settings)
         self.reranker_problem = ""
+        self._pairs_lock = threading.Lock()
+        self._pairs: PairModel | None = None
+        self._pairs_tried = False
 
     async def of_turn(
         self, answer_tokens: int | None = None, group: str = "", *, keeper: EngineManager | None = None
@@ -208,6 +212,7 @@ class ServiceModels(Models):
             engine.name,
             style,
             keeper.pace,
+            await self._turn_pairs() if model is not None else None,
         )
 
     async def of_search(self, group: str = "") -> TurnModels:
@@ -221,6 +226,17 @@ class ServiceModels(Models):
         analysis(self._settings.index.language, "")
         self.rewriters.rewriter()
         self.reranker_if_possible()
+        if self._settings.llm.model != "none":
+            self.pairs()
+
+    def pairs(self) -> PairModel | None:
+        """The model that reads statements beside evidence, opened once; None where it cannot be."""
+        from server.rewriters import open_pairs
+
+        with self._pairs_lock:
+            if not self._pairs_tried:
+                self._pairs, self._pairs_tried = open_pairs(self._settings), True
+            return self._pairs
 
     def reranker_if_possible(self) -> Reranker | None:
         """The cross-encoder, or none where it cannot be loaded: a search without it is better than no search."""
@@ -241,6 +257,9 @@ class ServiceModels(Models):
         if self.rewriters.is_loaded:
             return self.rewriters.rewriter(model)
         return await asyncio.to_thread(self.rewriters.rewriter, model)
+
+    async def _turn_pairs(self) -> PairModel | None:
+        return self._pairs if self._pairs_tried else await asyncio.to_thread(self.pairs)
 
     async def _turn_reranker(self) -> Reranker | None:
         if self.reranker_at_hand:

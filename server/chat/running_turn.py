@@ -33,7 +33,6 @@ from server.turn.events import (
     EvidenceEvent,
     FoldEvent,
     RewriteEvent,
-    SupportEvent,
     TokenEvent,
 )
 from server.turn.run import TurnInput
@@ -251,10 +250,9 @@ class RunningTurn(AsyncIterator[Event]):
                 self._checkpoint()
             case FoldEvent():
                 self._answer = ["".join(self._answer)[: event.start]]
-            case SupportEvent():
-                metrics.unsupported.inc(not event.supported)
             case DoneEvent():
                 self._ended = True
+                metrics.unsupported.inc(sum(not judged.supported for judged in event.support))
                 self._core.answers.note(event)
                 metrics.dropped_citations.inc(event.dropped_citations)
                 metrics.tokens.labels("prompt").inc(event.prompt_tokens)

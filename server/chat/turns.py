@@ -325,6 +325,7 @@ class TurnService(ServiceBase):
                     collection=core.opened.get,
                     reranker=core.models.reranker,
                     models=models,
+                    pairs=core.models.pairs,
                     settings=core.settings,
                     changes=changes,
                 )

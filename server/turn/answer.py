@@ -20,7 +20,7 @@ from server.turn.filters import HeaderFilter, PreambleFilter, RefusalFilter, Tho
 from server.turn.markdown_blocks import LEADS_IN
 from server.turn.prompt import examples
 from server.turn.quote_text import quote_text
-from server.turn.support import ATTRIBUTED, SUPPORTED, Statement, StatementTracker, Support, SupportScorer
+from server.turn.support import ATTRIBUTED, SUPPORTED, Judged, Statement, StatementTracker, Support, SupportScorer
 from text.languages import ENGLISH
 from text.sanitize import sanitize_text
 from text.sentences import sentence_spans
@@ -138,6 +138,7 @@ class AnswerReader:
         self._events: list[AnswerEvent] = []
         self._citations: list[CitationEvent] = []
         self._support: list[SupportEvent] = []
+        self._statements: dict[tuple[int, int], str] = {}
         self._uncited: list[Statement] = []
         self._led: list[Support] = []
         self._said: set[str] = set()
@@ -216,6 +217,19 @@ class AnswerReader:
                 added += self.quote(replace(block, quote=lines, start=start))
         return added
 
+    def statements(self) -> list[Judged]:
+        """The statements of the answer in reading order, as they are judged by now; quotes are none."""
+        return [
+            Judged(self._statements[place], event)
+            for event in self._support
+            if (place := (event.answer_start, event.answer_end)) in self._statements
+        ]
+
+    def rejudge(self, events: Iterable[SupportEvent]) -> None:
+        """Take further judgements: each replaces the one before of the same statement."""
+        newest = {(event.answer_start, event.answer_end): event for event in events}
+        self._support = [newest.get((event.answer_start, event.answer_end), event) for event in self._support]
+
     def answer(self) -> Answer:
         """Everything shown and judged by now."""
         return Answer(self._shown, self._citations, self._support, self._parser.dropped, self.refused)
@@ -269,7 +283,7 @@ class AnswerReader:
             waiting, self._uncited = self._uncited, []
             for judged in (*waiting, statement):
                 score = self._scorer.score(judged.text, statement.cited)
-                self._add_support(judged.start, judged.end, statement.cited, score)
+                self._add_support(judged.start, judged.end, statement.cited, score, judged.text)
 
     def _attribute(self, statement: Statement) -> bool:
         """Cite the passage that plainly says what the model said without citing: small models forget to."""
@@ -281,14 +295,15 @@ class AnswerReader:
         self._tracker.inserted(f" {marker}")
         self._show(f" {marker}")
         self._add_citation(best.n, best, marker, attributed=True)
-        self._add_support(statement.start, statement.end, (best.n,), best.score)
+        self._add_support(statement.start, statement.end, (best.n,), best.score, statement.text)
         return True
 
     def _leave_uncited(self) -> None:
         """Nothing is cited for these: they stay unsupported, whatever the evidence may hold."""
         waiting, self._uncited = self._uncited, []
         for statement in waiting:
-            self._add_support(statement.start, statement.end, (), self._scorer.score(statement.text, self._evidence))
+            score = self._scorer.score(statement.text, self._evidence)
+            self._add_support(statement.start, statement.end, (), score, statement.text)
 
     def _add_citation(self, n: int, support: Support | None, marker: str, *, attributed: bool = False) -> None:
         passage = self._evidence[n]
@@ -307,7 +322,7 @@ class AnswerReader:
         if support is not None and support.score >= SUPPORTED and support not in self._led:
             self._led.append(support)
 
-    def _add_support(self, start: int, end: int, cited: Sequence[int], score: float) -> None:
+    def _add_support(self, start: int, end: int, cited: Sequence[int], score: float, text: str = "") -> None:
         event = SupportEvent(
             answer_start=start,
             answer_end=end,
@@ -315,6 +330,8 @@ class AnswerReader:
             score=score,
             supported=bool(cited) and score >= SUPPORTED,
         )
+        if text:
+            self._statements[start, end] = text
         self._support.append(event)
         self._events.append(event)
 

@@ -1,10 +1,27 @@
-"""Whether a passage says something else than a statement of an answer: a number, a name, a negation is turned."""
+"""Whether a passage says something else than a statement of an answer: a number, a name, a negation is turned.
+
+Words cannot tell: a sentence with the next row's number has all of its words. So a small model reads each statement of
+a generated answer beside the sentence of a cited passage that shares most words with it, and its neighbours. What it
+says is joined with the lexical score of `server.turn.support`. `papers/contradiction` trains the model, and
+`docs/lab/citations.md` says what it is worth. Without its files the lexical score stands alone.
+"""
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import regex
+
+from server.turn.events import SupportEvent
+from server.turn.support import SUPPORTED, Judged, SupportScorer
+
+if TYPE_CHECKING:
+    from index.encoders import OnnxModel
 
 _LINK = regex.compile(r"!?\[([^\[\]]*)\]\([^()\s]*(?:\s+\"[^\"]*\")?\)(?:\{[^{}\n]*\})?")
 _REFERENCE = regex.compile(r"\[([^\[\]\n]+)\]\[[^\[\]\n]*\]|\{[:#.][^{}\n]*\}")
@@ -42,3 +59,108 @@ def statement_text(statement: str, question: str = "") -> str:
     """What the model reads of an answer: the statement, behind the question that it answers, where there is one."""
     asked = plain(question)[-BESIDE_CHARACTERS:].rstrip(" ?.!")
     return f"{asked}? {plain(statement)}" if asked else plain(statement)
+
+
+ONNX_FILE, DESCRIPTION = "model.onnx", "support.json"
+FORMAT = 1
+READINGS = 12
+"""Pairs that are read of one answer at most: some 100 ms on two cores."""
+CONTRADICTED = 0.5
+"""From this chance on, a passage says something else."""
+BIAS, LEXICAL, READ_SUPPORTED, READ_TURNED = -1.0, 2.0, 0.5, 0.5
+"""Weights of the lexical score and of the two log-odds read; fitted in `docs/lab/citations.md`."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairReading:
+    """Chances that the evidence supports the statement, and that it says something else; 0 to 1."""
+
+    supported: float
+    contradicted: float
+
+
+class PairModel:
+    """A model that reads a statement beside evidence; safe to use from several threads at once.
+
+    `folder` holds what it learned, and `base` the cross-encoder whose lower layers it was trained from, and reads its
+    other weights from. Raises ModelUnavailable where `base` is another one, or a file is missing or damaged.
+    """
+
+    def __init__(self, folder: Path, base: Path) -> None:
+        from index.encoders import OnnxModel
+        from index.errors import ModelUnavailable
+        from index.rerank import demand_base
+
+        path = folder / DESCRIPTION
+        try:
+            described = json.loads(path.read_text("utf-8"))
+            if described["format"] != FORMAT:
+                raise ModelUnavailable(
+                    f"{path} has format {described['format']!r}; this version reads format {FORMAT}."
+                )
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ModelUnavailable(f"{path} cannot be read ({error!r}): install Anaphora again.") from error
+        demand_base(folder, described, base)
+        self._model: OnnxModel = OnnxModel(folder / ONNX_FILE, base / "tokenizer.json", WINDOW, base)
+
+    def read(self, statement: str, evidence: str) -> PairReading:
+        """What the model says of one pair, each side as `statement_text` and `evidence_text` make it."""
+        [encoding] = self._model.tokenize([(statement, evidence)])
+        logits = [float(one) for one in self._model.run(encoding)[0]]
+        odds = [math.exp(one - max(logits)) for one in logits]
+        return PairReading(odds[0] / sum(odds), odds[1] / sum(odds))
+
+
+def verify(
+    statements: Sequence[Judged], scorer: SupportScorer, model: PairModel, question: str = ""
+) -> list[SupportEvent]:
+    """Judge the statements again by reading them, at most `READINGS` pairs; blocks. Returns the events that changed.
+
+    `question` is the one that is answered, in full. A statement that cites nothing, or stands in a cited passage word
+    for word, keeps its judgement. The events keep their offsets: each replaces the one before for the same statement.
+    """
+    changed, left = list[SupportEvent](), READINGS
+    for judged in statements:
+        event, said = judged.event, plain(judged.text)
+        cited = [n for n in event.cited if scorer.holds(n)]
+        if not cited or not said or any(said in plain(scorer.text(n)) for n in cited) or left < len(cited):
+            continue
+        left -= len(cited)
+        readings = [read_beside(model, scorer, judged.text, question, n) for n in cited]
+        score, contradicted = joined(event.score, readings)
+        if (score, contradicted) != (event.score, event.contradicted):
+            supported = score >= SUPPORTED and not contradicted
+            changed.append(
+                event.model_copy(update={"score": score, "supported": supported, "contradicted": contradicted})
+            )
+    return changed
+
+
+def read_beside(model: PairModel, scorer: SupportScorer, statement: str, question: str, n: int) -> PairReading:
+    """What the model reads of a statement beside passage `n`."""
+    evidence = scorer.around(statement, n)
+    return model.read(statement_text(statement, question), evidence_text(*evidence))
+
+
+def joined(score: float, readings: Sequence[PairReading]) -> tuple[float, bool]:
+    """The lexical score and what was read beside each cited passage as one score, and whether it is contradicted.
+
+    Passages support a statement together, so the best reading counts; it is contradicted where no passage supports it
+    and the best one says something else.
+    """
+    best = best_reading(readings)
+    odds = (
+        BIAS + LEXICAL * score + READ_SUPPORTED * log_odds(best.supported) - READ_TURNED * log_odds(best.contradicted)
+    )
+    chance = 1 / (1 + math.exp(-odds))
+    return round(chance, 3), best.contradicted >= CONTRADICTED and chance < SUPPORTED
+
+
+def best_reading(readings: Sequence[PairReading]) -> PairReading:
+    """The reading that speaks most for the statement."""
+    return max(readings, key=lambda reading: reading.supported - reading.contradicted)
+
+
+def log_odds(chance: float) -> float:
+    """The logit of a chance, bounded."""
+    return math.log(max(chance, 1e-4) / max(1 - chance, 1e-4))

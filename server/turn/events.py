@@ -3,8 +3,8 @@
 Order: `rewrite`, `evidence`, at times `nearest` or `step`, then `token`, `citation` and `support` interleaved, then
 exactly one of `done` or `error`. The concatenated `token` texts are the answer as the user may see it: markers that
 cite nothing, and the refusal token, never appear in them. A `fold` event takes back the end of that concatenation, and
-what follows takes its place. Offsets named `answer_*` count characters of the concatenation; `start`/`end` count
-characters of the document's text.
+what follows takes its place. A `support` event of the same offsets as an earlier one replaces it. Offsets named
+`answer_*` count characters of the concatenation; `start`/`end` count characters of the document's text.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from langchain_core.messages import AIMessageChunk, BaseMessage
 
     from index.rerank import Reranker
+    from server.turn.contradiction import PairModel
 
 
 AnswerStyle: TypeAlias = Literal["short", "full"]
@@ -70,7 +71,8 @@ def answer_style(llm: LLMSettings, window: int = 0, pace: WritingPace | None = N
 class TurnModels:
     """Models of one turn; without a `chat_model` sentences are quoted. `name` says what answers, for traces.
 
-    `style` is how it is to answer, and `pace` is told how fast it did.
+    `style` is how it is to answer, and `pace` is told how fast it did. `pairs` reads what it wrote beside
+    what it cites.
     """
 
     rewriter: Rewriter
@@ -79,6 +81,7 @@ class TurnModels:
     name: str = "none"
     style: AnswerStyle = "short"
     pace: WritingPace | None = None
+    pairs: PairModel | None = None
 
     async def of_turn(self, answer_tokens: int | None = None, group: str = "") -> TurnModels:
         """The same for every turn."""

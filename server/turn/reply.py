@@ -17,6 +17,7 @@ from rewriter.protocol import Conversation
 from server.settings import Settings
 from server.turn.answer import Answer, AnswerReader, answer_kind, broken_form
 from server.turn.ask_back import question_back
+from server.turn.contradiction import verify
 from server.turn.decision import Chances
 from server.turn.events import (
     Alternative,
@@ -29,6 +30,7 @@ from server.turn.events import (
     NearestEvent,
     RewriteEvent,
     Status,
+    SupportEvent,
 )
 from server.turn.evidence import READS_IN_CONTEXT, best_sentences, nearest_sentences
 from server.turn.models import GeneratedText, ModelStream, TurnModels
@@ -187,6 +189,27 @@ class Reply:
         Quotes take the place of a small model's text if it refuses, breaks form, contradicts what it cites, or if most
         of its sentences are unsupported. A large model's own judgement stands, with a warning.
         """
+        changed = await self._verify(plan)
+        return [*changed, *await self._checked(plan, selection, conversation)]
+
+    async def _verify(self, plan: SearchPlan) -> list[SupportEvent]:
+        """Have the pair model, which knows English, read the statements; return the judgements that it changed."""
+        pairs, reader = self._models.pairs, self.reader
+        statements = reader.statements()
+        if pairs is None or not statements or reader.refused or self._language != ENGLISH:
+            return []
+
+        def read() -> list[SupportEvent]:
+            english = language_of(self._question) in ("", ENGLISH)
+            return verify(statements, reader.scorer, pairs, plan.meaning) if english else []
+
+        with self._watch.begin("verify") as step:
+            changed = await run_blocking(read, lambda: "verify")
+            step.label(statements=len(statements), contradicted=sum(event.contradicted for event in changed))
+        reader.rejudge(changed)
+        return changed
+
+    async def _checked(self, plan: SearchPlan, selection: Selection, conversation: Conversation) -> list[Event]:
         answer = self.reader.answer()
         support = answer.support
         refused = self.reader.refused or not self.reader.shown

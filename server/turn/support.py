@@ -21,7 +21,8 @@ from functools import lru_cache
 
 import regex
 
-from server.turn.events import Evidence
+from server.turn.events import Evidence, SupportEvent
+from server.turn.tables import table_rows
 from text.languages import ENGLISH
 from text.sentences import sentence_spans
 from text.words import negations, numbers, stems
@@ -47,6 +48,14 @@ class Support:
     quote: str
     start: int
     end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A statement of an answer as words without markers, and how it was judged."""
+
+    text: str
+    event: SupportEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +113,25 @@ class SupportScorer:
         lost = numbers(statement) - set().union(*(self._numbers[n] for n in valid))
         flipped = bool(negations(statement)) != (first.negated or second.negated)
         return max(best.score, _penalised(joint, lost=bool(lost), flipped=flipped))
+
+    def holds(self, n: int) -> bool:
+        """Whether passage `n` is among the evidence."""
+        return n in self._evidence
+
+    def text(self, n: int) -> str:
+        """The text of passage `n`."""
+        return self._evidence[n].text
+
+    def around(self, statement: str, n: int) -> tuple[str, list[str], int]:
+        """The nearest heading of passage `n`, its sentences, and the place of the one that supports `statement` best.
+
+        Rows of tables are said with the names of their columns.
+        """
+        passage = self._evidence[n]
+        rows = table_rows(passage.text)
+        texts = [rows.get(own.start, passage.text[own.start : own.end]) for own in self._sentences[n]]
+        heading = passage.heading[-1] if passage.heading else passage.title
+        return heading, texts, self._window(statement, n).index
 
     def flips(self, statement: str, cited: Iterable[int]) -> bool:
         """Whether one of both alone denies: `statement`, or the cited sentence with most of its words."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from index.documents import Document
 from index.loaders.markdown import outline
 from papers.contradiction.edits import EDITS, Siblings, retold, turned
 from papers.contradiction.pages import Page, Told, page_of
@@ -36,7 +37,7 @@ TIMES = ("milliseconds", "seconds", "minutes", "days", "weeks", "months", "years
 
 
 def page() -> Page:
-    return page_of("kettle.md", "kettle", "Kettle", TEXT, outline(TEXT).sections)
+    return page_of(Document("kettle.md", "Kettle", TEXT, outline(TEXT).sections), "kettle")
 
 
 @pytest.mark.parametrize(

@@ -48,8 +48,10 @@ def engine(
     """An engine over a fake collection; without a script it has no model."""
     found = collection or FakeCollection()
     model = parts.pop("model", None) or (ScriptedChatModel(script=script) if script is not None else None)
-    style = parts.pop("style", "short")
-    models = TurnModels(parts.pop("rewriter", PassThroughRewriter()), parts.pop("reranker", None), model, style=style)
+    style, pairs = parts.pop("style", "short"), parts.pop("pairs", None)
+    models = TurnModels(
+        parts.pop("rewriter", PassThroughRewriter()), parts.pop("reranker", None), model, style=style, pairs=pairs
+    )
     return TurnEngine(collection=lambda _: found, models=models, settings=settings or Settings(), **parts)
 
 
@@ -72,7 +74,10 @@ def check_order(events: list[Event]) -> None:
     for event in events:
         if isinstance(event, TokenEvent):
             said += event.text
-        elif isinstance(event, CitationEvent | SupportEvent):
+        elif isinstance(event, SupportEvent):
+            marks = [event if _same_place(event, mark) else mark for mark in marks]
+            marks += [event] if event not in marks else []
+        elif isinstance(event, CitationEvent):
             marks.append(event)
         elif isinstance(event, FoldEvent):
             taken_back, said = taken_back + said[event.start :], said[: event.start]
@@ -82,6 +87,12 @@ def check_order(events: list[Event]) -> None:
         assert last.citations == [mark for mark in marks if isinstance(mark, CitationEvent)]
         assert last.support == [mark for mark in marks if isinstance(mark, SupportEvent)]
         assert last.folded.replace("\n\n", "") == taken_back.replace("\n\n", "")
+
+
+def _same_place(event: SupportEvent, mark: CitationEvent | SupportEvent) -> bool:
+    """Whether an event judges a statement again."""
+    places = ((one.answer_start, one.answer_end) for one in (event, mark))
+    return isinstance(mark, SupportEvent) and len(set(places)) == 1
 
 
 def done(events: list[Event]) -> DoneEvent:

@@ -223,6 +223,11 @@ def test_a_citation_becomes_a_button_where_its_marker_stood() -> None:
     assert "[3]" in html
 
 
+def test_a_contradicted_sentence_looks_unlike_an_unsupported_one() -> None:
+    html = render_markdown("Not so.", [Doubt(0, 7, "The passage says something else.", contradicted=True)])
+    assert 'class="doubt turned"' in html
+
+
 def test_a_doubted_sentence_says_why_once() -> None:
     html = render_markdown("Sure. *Not* so.", [Doubt(6, 15, "No source says so.")])
     assert html.count("tabindex") == 1

@@ -31,12 +31,12 @@ _POLLED = frozenset({"watch_jobs"})
 
 def build(service: ChatService) -> gr.Blocks:
     """The page as Gradio blocks, reading everything from `service`."""
-    live = LiveTurns()
+    live = LiveTurns(service.core.turns)
 
     async def answer(event: gr.EventData, request: gr.Request) -> AsyncIterator[Picture]:
         who = _principal(request)
         _speak(request)
-        async for picture in ask(service.as_principal(who), live, _tab(request), event._data):
+        async for picture in ask(service.as_principal(who), live, who.id, event._data):
             yield picture
             # What comes next may run in another context.
             _speak(request)
@@ -44,9 +44,6 @@ def build(service: ChatService) -> gr.Blocks:
     async def stop(data: object, request: gr.Request) -> dict[str, bool]:
         stream = str(data.get("stream", "")) if isinstance(data, dict) else ""
         return {"stopped": live.stop(_principal(request).id, stream)}
-
-    def disconnect(request: gr.Request) -> None:
-        live.disconnect(_tab(request))
 
     def calls(names: str) -> list[Callable[..., Awaitable[Answer]]]:
         return [call(name) for name in names.split()]
@@ -96,7 +93,6 @@ def build(service: ChatService) -> gr.Blocks:
             concurrency_limit=TABS,
             api_visibility="private",
         )
-        blocks.unload(disconnect)
     blocks.queue(max_size=TABS, default_concurrency_limit=TABS, api_open=False)
     page: gr.Blocks = blocks
     return page
@@ -117,11 +113,6 @@ def _admitted(scope: Scope) -> Principal:
     """Return the principal that the middleware admitted."""
     principal: Principal = scope["state"]["principal"]
     return principal
-
-
-def _tab(request: gr.Request) -> tuple[str, str]:
-    """A tab of somebody's: its name is the browser's choice, and told to nobody else's."""
-    return _principal(request).id, request.session_hash or ""
 
 
 def mount_page(app: FastAPI, service: ChatService) -> FastAPI:

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import TypeAlias, TypedDict
+from typing import TypedDict
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -24,73 +24,95 @@ _log = logging.getLogger(__name__)
 PACE = 0.05
 """Seconds between two pictures of a streaming answer at least."""
 
-Tab: TypeAlias = tuple[str, str]
-"""Its owner's id, and what the browser calls it."""
+POLL = 1.0
+"""Seconds between two looks at a turn that another server process answers."""
+LONGEST = 600
+"""Looks at it at most: a turn ends before."""
+
+
+class LiveTurn:
+    """A turn that runs on its own and keeps its events for those who follow it. `id` is there once it has begun."""
+
+    def __init__(self, service: ChatService, request: TurnRequest) -> None:
+        self.id = ""
+        self._service, self._request = service, request
+        self._events: list[Event] = []
+        self._grown = asyncio.Event()
+        self.task = asyncio.create_task(self._run())
+        self.task.add_done_callback(lambda _: self._grown.set())
+
+    async def _run(self) -> None:
+        running = await self._service.turns.begin(self._request)
+        self.id = running.id
+        try:
+            async for event in running:
+                self._events.append(event)
+                self._grown.set()
+        finally:
+            await running.aclose()
+
+    async def follow(self) -> AsyncIterator[list[Event]]:
+        """The events from the first on, in batches, `PACE` apart; ends early where the turn is stopped.
+
+        Raises what the service raises. Any number may follow; leaving the iterator changes nothing.
+        """
+        at = 0
+        while True:
+            self._grown.clear()
+            if at < len(self._events):
+                batch, at = self._events[at:], len(self._events)
+                yield batch
+                await asyncio.wait({self.task}, timeout=PACE)
+            elif self.task.done():
+                break
+            else:
+                await self._grown.wait()
+        if not self.task.cancelled():
+            self.task.result()
 
 
 class LiveTurns:
-    """The running turns of this page's visitors, by whose they are and the name the tab gave them."""
+    """The running turns of this page's visitors, by whose they are and the names that their tabs gave them.
 
-    def __init__(self) -> None:
-        self._running: dict[tuple[str, str], tuple[Tab, asyncio.Task[None]]] = {}
+    A turn belongs to the server: it goes on when its page is reloaded or loses the connection, and only `stop` ends it.
+    `tasks` are those that the service ends before it closes.
+    """
+
+    def __init__(self, tasks: set[asyncio.Task[None]] | None = None) -> None:
+        self._running: dict[tuple[str, str], LiveTurn] = {}
+        self._tasks = set[asyncio.Task[None]]() if tasks is None else tasks
 
     def stop(self, owner: str, stream: str) -> bool:
         """Stop one turn of `owner`; False where it is not running."""
-        if (owner, stream) not in self._running:
-            return False
-        self._running[owner, stream][1].cancel()
-        return True
-
-    def disconnect(self, tab: Tab) -> None:
-        """The tab was closed: stop everything it had running."""
-        for owner, reading in self._running.values():
-            if owner == tab:
-                reading.cancel()
+        live = self._running.get((owner, stream))
+        return live is not None and live.task.cancel()
 
     def __len__(self) -> int:
         """How many turns are running."""
-        return len(self._running)
+        return len(set(self._running.values()))
 
-    async def follow(
-        self, service: ChatService, request: TurnRequest, tab: Tab, stream: str
-    ) -> AsyncIterator[list[Event]]:
-        """The events of a turn in batches, `PACE` apart; ends early when stopped.
-
-        Raises what the service raises. Leaving the iterator in any way ends the turn; `stop` and `disconnect`
-        end it even if nobody asks the iterator for more, for Gradio forgets iterators of closed tabs.
-        """
-        key = tab[0], stream
-        if key in self._running:
+    def start(self, service: ChatService, request: TurnRequest, owner: str, stream: str) -> LiveTurn:
+        """Begin a turn. Raises Conflict if the name is taken."""
+        if (owner, stream) in self._running:
             raise Conflict("This question is being answered already.")
-        events: asyncio.Queue[Event | None] = asyncio.Queue()
-        reading = asyncio.create_task(_read(service, request, events))
-        self._running[key] = tab, reading
-        reading.add_done_callback(lambda _: self._ended(key, events))
-        try:
-            ended = False
-            while not ended:
-                batch = [await events.get()]
-                while not events.empty():
-                    batch.append(events.get_nowait())
-                ended = batch[-1] is None
-                if seen_events := [event for event in batch if event is not None]:
-                    yield seen_events
-                await asyncio.wait({reading}, timeout=PACE)
-            if not reading.cancelled():
-                reading.result()
-        finally:
-            reading.cancel()
-            # The turn is kept as interrupted by the time it is read again.
-            await asyncio.wait({reading})
+        live = LiveTurn(service, request)
+        self._tasks.add(live.task)
+        self._running[owner, stream] = live
+        live.task.add_done_callback(lambda _: self._ended(live))
+        return live
 
-    def _ended(self, key: tuple[str, str], events: asyncio.Queue[Event | None]) -> None:
-        del self._running[key]
-        events.put_nowait(None)
+    def find(self, owner: str, turn: str, stream: str) -> LiveTurn | None:
+        """The running turn of `owner` with that id, which may be stopped as `stream` from now on; None if none runs."""
+        live = next((one for (who, _), one in self._running.items() if who == owner and one.id == turn), None)
+        if live is not None:
+            self._running[owner, stream] = live
+        return live
 
-
-async def _read(service: ChatService, request: TurnRequest, events: asyncio.Queue[Event | None]) -> None:
-    async for event in service.turns.ask(request):
-        events.put_nowait(event)
+    def _ended(self, live: LiveTurn) -> None:
+        self._tasks.discard(live.task)
+        if not live.task.cancelled():
+            live.task.exception()  # told to those who follow; there may be none
+        self._running = {key: one for key, one in self._running.items() if one is not live}
 
 
 class Ask(BaseModel):
@@ -105,6 +127,8 @@ class Ask(BaseModel):
     conversation: str | None = None
     search_for: str | None = None
     instead_of: str | None = None
+    watch: str = ""
+    """The id of a turn that runs already: nothing is asked, its pictures are drawn."""
 
 
 class Picture(TypedDict):
@@ -132,10 +156,11 @@ def picture(ask: Ask, conversation: str | None, view: TurnView, *, final: bool, 
     )
 
 
-async def ask(service: ChatService, live: LiveTurns, tab: Tab, data: object) -> AsyncIterator[Picture]:
-    """Answer the question in `data` (an `Ask`) for the tab `tab`, in a new conversation where it names none.
+async def ask(service: ChatService, live: LiveTurns, owner: str, data: object) -> AsyncIterator[Picture]:
+    """Answer the question in `data` (an `Ask`) of `owner`, in a new conversation where it names none.
 
-    Ends with a final picture whatever happens, so that the page never waits for one.
+    Ends with a final picture whatever happens, so that the page never waits for one. Leaving the iterator does not end
+    the turn; a later `Ask` may `watch` it.
     """
     try:
         ask = Ask.model_validate(data)
@@ -147,6 +172,10 @@ async def ask(service: ChatService, live: LiveTurns, tab: Tab, data: object) -> 
     view.ratable, view.traced = service.admin.may("rate"), service.admin.may("review")
     conversation = ask.conversation
     try:
+        if ask.watch:
+            async for one in _watched(service, live, owner, ask, view):
+                yield one
+            return
         await service.admin.admit()
         if conversation is None:
             created = await service.conversations.create(ask.collection, model=ask.model)
@@ -159,14 +188,15 @@ async def ask(service: ChatService, live: LiveTurns, tab: Tab, data: object) -> 
             regenerate_of=ask.instead_of,
         )
         yield picture(ask, conversation, view, final=False)
-        async for batch in live.follow(service, request, tab, ask.stream):
+        turn = live.start(service, request, owner, ask.stream)
+        async for batch in turn.follow():
             for event in batch:
                 view.add(event)
             if view.state == "running":
                 yield picture(ask, conversation, view, final=False)
         if view.state == "running":
             view.stop()
-            view.id = await _last_turn(service, conversation)
+            view.id = turn.id or None
         if ask.instead_of and view.id:
             view.versions = (await service.turns.get(view.id)).versions
         yield picture(ask, conversation, view, final=True)
@@ -183,6 +213,22 @@ async def ask(service: ChatService, live: LiveTurns, tab: Tab, data: object) -> 
     yield picture(ask, conversation, view, final=True, kept=False)
 
 
-async def _last_turn(service: ChatService, conversation: str) -> str | None:
-    messages = (await service.conversations.get(conversation)).messages
-    return messages[-1].id if messages else None
+async def _watched(
+    service: ChatService, live: LiveTurns, owner: str, ask: Ask, view: TurnView
+) -> AsyncIterator[Picture]:
+    """The pictures of a turn that runs already, here or in another server process."""
+    running = live.find(owner, ask.watch, ask.stream)
+    if running is not None:
+        async for batch in running.follow():
+            for event in batch:
+                view.add(event)
+            if view.state == "running":
+                yield picture(ask, ask.conversation, view, final=False)
+    for _ in range(LONGEST):
+        stored = await service.turns.get(ask.watch)
+        if stored.status != "pending":
+            break
+        await asyncio.sleep(POLL)
+    seen = TurnView.of(stored, ratable=view.ratable, traced=view.traced)
+    seen.key = ask.stream
+    yield picture(ask, ask.conversation, seen, final=True)

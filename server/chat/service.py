@@ -55,6 +55,8 @@ class ServiceCore:
         """Questions to begin with, by collection and version; found by one at a time."""
         self.suggesting = asyncio.Lock()
         self.answers = AnswerWatch()
+        self.turns: set[asyncio.Task[None]] = set()
+        """Turns that go on without a reader."""
         self.disk = Probe("Writing to the disk", lambda: disk_problem(settings.home) or database_problem(database))
         self.searching = Probe("A search", lambda: search_problem(self.opened, settings.collection))
         self.mark = runner
@@ -181,9 +183,10 @@ async def open_service(settings: Settings, *, warm: bool = True) -> AsyncIterato
         try:
             yield service
         finally:
-            for task in forgetting:
+            ending = {*forgetting, *core.turns}
+            for task in ending:
                 task.cancel()
-            await asyncio.wait(forgetting)
+            await asyncio.wait(ending)
             if warming is not None:
                 await asyncio.wait({warming})
             await asyncio.to_thread(core.runner.close)

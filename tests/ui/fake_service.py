@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -75,6 +75,20 @@ class Text:
 
 
 @dataclass
+class FakeRunning:
+    """A turn that has begun."""
+
+    id: str
+    events: AsyncGenerator[Event, None]
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        return self.events
+
+    async def aclose(self) -> None:
+        await self.events.aclose()
+
+
+@dataclass
 class FakeService(ChatService):
     """Answers each question with the next script whose key the question contains, else by quoting."""
 
@@ -95,6 +109,7 @@ class FakeService(ChatService):
         services: dict[str, dict[str, Any]] = {
             "turns": {
                 "ask": self.ask,
+                "begin": self.begin,
                 "examples": self.examples,
                 "get": self.stored_turn,
                 "give_feedback": self.feedback,
@@ -152,11 +167,18 @@ class FakeService(ChatService):
     def as_principal(self, principal: Principal) -> FakeService:
         return self
 
-    async def ask(self, request: TurnRequest) -> AsyncIterator[Event]:
+    async def begin(self, request: TurnRequest) -> FakeRunning:
         self.requests.append(request)
         if self.refuse_with is not None:
             raise self.refuse_with
         turn_id = self._id("turn")
+        return FakeRunning(turn_id, self._turn(request, turn_id))
+
+    async def ask(self, request: TurnRequest) -> AsyncIterator[Event]:
+        async for event in await self.begin(request):
+            yield event
+
+    async def _turn(self, request: TurnRequest, turn_id: str) -> AsyncGenerator[Event, None]:
         answer = next((one for key, one in self.script.items() if key in request.question), Answer("Nothing scripted."))
         shown: list[Event] = []
         try:

@@ -1,10 +1,9 @@
-"""Running turns end with their reader, and nothing of them is left behind."""
+"""Running turns go on without their reader, end when they are stopped, and leave nothing behind."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 
 import pytest
 
@@ -13,7 +12,7 @@ from server.chat.error_mapping import LimitReached, QueueFull
 from tests.ui.fake_service import Answer, FakeService, Text
 from ui.chat import PACE, LiveTurns, Picture, ask
 
-TAB = "local", "tab"
+OWNER = "local"
 STREAM = "stream-0001"
 
 
@@ -29,7 +28,7 @@ def question(text: str, **more: object) -> dict[str, object]:
 
 
 async def pictures(service: ChatService, live: LiveTurns, data: object) -> list[Picture]:
-    return [picture async for picture in ask(service, live, TAB, data)]
+    return [picture async for picture in ask(service, live, OWNER, data)]
 
 
 def test_a_question_begins_a_conversation_and_ends_with_one_final_picture(service: FakeService) -> None:
@@ -43,16 +42,15 @@ def test_a_question_begins_a_conversation_and_ends_with_one_final_picture(servic
     assert len(live) == 0
 
 
-@pytest.mark.parametrize("leave", [lambda live: live.stop("local", STREAM), lambda live: live.disconnect(TAB)])
-def test_a_stopped_turn_keeps_what_was_shown(service: FakeService, leave: Callable[[LiveTurns], None]) -> None:
+def test_a_stopped_turn_keeps_what_was_shown(service: FakeService) -> None:
     live = LiveTurns()
 
     async def run() -> list[Picture]:
         shown: list[Picture] = []
-        async for picture in ask(service, live, TAB, question("long?")):
+        async for picture in ask(service, live, OWNER, question("long?")):
             shown.append(picture)
             if "One two" in picture["html"]:
-                leave(live)
+                live.stop(OWNER, STREAM)
         return shown
 
     shown = asyncio.run(run())
@@ -64,16 +62,15 @@ def test_a_stopped_turn_keeps_what_was_shown(service: FakeService, leave: Callab
     assert shown[-1]["turn"] == turns[0].id
 
 
-def test_another_tab_leaving_changes_nothing(service: FakeService) -> None:
+def test_nobody_else_stops_or_finds_a_turn(service: FakeService) -> None:
     live = LiveTurns()
 
     async def run() -> Picture | None:
         last = None
-        async for picture in ask(service, live, TAB, question("short?")):
-            live.disconnect(("local", "other"))
-            live.disconnect(("somebody else", "tab"))
+        async for picture in ask(service, live, OWNER, question("short?")):
             assert not live.stop("somebody else", STREAM)
-            assert not live.stop("local", "stream-0002")
+            assert not live.stop(OWNER, "stream-0002")
+            assert live.find("somebody else", "turn-2", "stream-0003") is None
             last = picture
         return last
 
@@ -82,51 +79,57 @@ def test_another_tab_leaving_changes_nothing(service: FakeService) -> None:
     assert 'data-state="answered"' in last["html"]
 
 
-def test_a_reader_that_goes_away_ends_the_turn(service: FakeService) -> None:
+@pytest.mark.parametrize("how", ["closed", "cancelled", "held"])
+def test_a_turn_goes_on_without_its_reader_and_is_watched_by_the_next(service: FakeService, how: str) -> None:
     live = LiveTurns()
 
-    async def run() -> None:
-        answer = ask(service, live, TAB, question("long?"))
-        async for picture in answer:
+    async def begin(begun: asyncio.Event) -> None:
+        async for picture in ask(service, live, OWNER, question("long?")):
+            if "One two" in picture["html"]:
+                begun.set()
+                if how != "held":
+                    await asyncio.Event().wait()
+
+    async def run() -> list[Picture]:
+        begun = asyncio.Event()
+        reading = asyncio.create_task(begin(begun))
+        await begun.wait()
+        if how != "held":
+            reading.cancel()
+            await asyncio.wait({reading})
+        assert (len(live), service.cancelled) == (1, 0)
+        [conversation] = service.store
+        again = question("long?", stream="stream-0002", conversation=conversation, watch="turn-2")
+        shown = await pictures(service, live, again)
+        await asyncio.wait({reading})
+        return shown
+
+    shown = asyncio.run(run())
+    assert len(service.requests) == 1
+    assert {picture["stream"] for picture in shown} == {"stream-0002"}
+    assert [picture["final"] for picture in shown].index(True) == len(shown) - 1 > 0
+    assert shown[-1]["html"].count("One two") == 40
+    assert (len(live), service.cancelled) == (0, 0)
+
+
+def test_a_watched_turn_can_be_stopped_by_the_name_that_its_page_gave_it(service: FakeService) -> None:
+    live = LiveTurns()
+
+    async def run() -> list[Picture]:
+        async for picture in ask(service, live, OWNER, question("long?")):
             if "One two" in picture["html"]:
                 break
-        await answer.aclose()  # type: ignore[attr-defined]
+        [conversation] = service.store
+        shown = []
+        watch = question("long?", stream="stream-0002", conversation=conversation, watch="turn-2")
+        async for picture in ask(service, live, OWNER, watch):
+            shown.append(picture)
+            if len(shown) == 1:
+                assert live.stop(OWNER, "stream-0002")
+        return shown
 
-    asyncio.run(run())
+    assert "Stopped before the end." in asyncio.run(run())[-1]["html"]
     assert service.cancelled == 1
-    assert len(live) == 0
-
-
-def test_a_turn_that_nobody_reads_any_more_is_stopped_by_its_tab_closing(service: FakeService) -> None:
-    live = LiveTurns()
-
-    async def run() -> None:
-        answer = ask(service, live, TAB, question("long?"))
-        async for picture in answer:
-            if "One two" in picture["html"]:
-                break
-        live.disconnect(TAB)
-        while len(live):  # `answer` is held and not asked for more
-            await asyncio.sleep(0.01)
-        assert service.cancelled == 1
-
-    asyncio.run(run())
-
-
-def test_a_cancelled_reader_ends_the_turn(service: FakeService) -> None:
-    live = LiveTurns()
-
-    async def run() -> None:
-        reading = asyncio.create_task(pictures(service, live, question("long?")))
-        await asyncio.sleep(0.3)
-        assert len(live) == 1
-        reading.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await reading
-
-    asyncio.run(run())
-    assert service.cancelled == 1
-    assert len(live) == 0
 
 
 def test_a_refused_question_says_when_to_try_again_and_leaves_no_empty_conversation(service: FakeService) -> None:
@@ -178,7 +181,7 @@ def test_a_stream_name_in_use_is_refused(service: FakeService) -> None:
     live = LiveTurns()
 
     async def run() -> list[Picture]:
-        async for picture in ask(service, live, TAB, question("long?")):
+        async for picture in ask(service, live, OWNER, question("long?")):
             if "One two" in picture["html"]:
                 return await pictures(service, live, question("short?"))
         return []

@@ -9,7 +9,7 @@ const latest = element.querySelector('[data-action="latest"]');
 const sources = new WeakMap();
 let conversation = null; // id, null for one that has not begun
 let collection = "";
-let running = null; // {stream, article} of the turn being answered
+let running = null; // {stream, article, seen} of the turn being answered; `seen`: when it was drawn last
 let opening = 0;
 let asking = false; // between the click and the answer whether the server is there
 const model = part("model");
@@ -85,8 +85,13 @@ async function welcome() {
   const answer = await anaphora.call(server, "welcome", { id: collection });
   if (answer && mine === opening && !turns.children.length) anaphora.patch(part("welcome"), answer.html);
 }
+// The turn goes on without this page, and is found again with its conversation.
+function leave() {
+  running = null;
+  turns.removeAttribute("aria-busy");
+}
 function fresh() {
-  stop();
+  leave();
   opening++;
   turns.replaceChildren();
   here(null, "");
@@ -98,7 +103,7 @@ function fresh() {
   question.focus();
 }
 async function open(id) {
-  stop();
+  leave();
   const mine = ++opening;
   const answer = await anaphora.call(server, "open_conversation", { id });
   if (mine !== opening) return;
@@ -110,10 +115,23 @@ async function open(id) {
   answeredBy(answer.model);
   lend(answer.own);
   showSources(turns.lastElementChild);
+  resume();
   settle();
   toEnd();
   suggest();
 }
+// Draw the last turn on if it is still being answered.
+function resume() {
+  const article = turns.lastElementChild;
+  if (running || !article?.dataset.turn || article.dataset.state !== "running") return;
+  const stream = named();
+  running = { stream, article, conversation, replaced: [], seen: Date.now() };
+  article.dataset.drawn = "1";
+  turns.setAttribute("aria-busy", "true");
+  trigger("ask", { stream, question: article.querySelector(".asked").textContent, collection, conversation, watch: article.dataset.turn });
+  attend(stream);
+}
+const named = () => (crypto.randomUUID ? crypto.randomUUID() : String(Math.random()).slice(2) + Date.now());
 // Draw these turns; those that are there already stay as they are.
 function show(wanted) {
   const there = new Map([...turns.children].map((article) => [article.dataset.turn, article]));
@@ -184,7 +202,7 @@ async function ask(text, { place = null, searchFor = null } = {}) {
     return false;
   }
   hold();
-  const stream = crypto.randomUUID ? crypto.randomUUID() : String(Math.random()).slice(2) + Date.now();
+  const stream = named();
   const instead = place?.dataset.turn || place?.dataset.instead || null;
   const replaced = [];
   if (place) {
@@ -202,7 +220,7 @@ async function ask(text, { place = null, searchFor = null } = {}) {
   const article = make("article", null, { class: "turn", "data-state": "running" }, make("div", null, { class: "question" }, make("p", text, { class: "asked" })));
   turns.appendChild(article);
   if (instead) article.dataset.instead = instead;
-  running = { stream, article, conversation, replaced };
+  running = { stream, article, conversation, replaced, seen: Date.now() };
   turns.setAttribute("aria-busy", "true");
   settle();
   toEnd();
@@ -211,13 +229,20 @@ async function ask(text, { place = null, searchFor = null } = {}) {
   attend(stream);
   return true;
 }
-// A server that goes away while it answers ends nothing by itself: it is asked whether it is there.
+// A connection that breaks ends nothing by itself: the server is asked whether it is there, and then for the turn.
 // One that is busy with answering may take its time to say so.
 async function attend(stream) {
-  for (let missed = 0; running?.stream === stream; ) {
-    await new Promise((later) => setTimeout(later, 4000));
+  for (let missed = 0, broken = false; running?.stream === stream; ) {
+    await new Promise((later) => { woken = later; setTimeout(later, 4000); });
     if (running?.stream !== stream) return;
-    missed = (await anaphora.reached(20000)) ? 0 : missed + 1;
+    const reached = await anaphora.reached(20000);
+    if (running?.stream !== stream) return;
+    missed = reached ? 0 : missed + 1;
+    broken = broken || away || !reached;
+    if (reached && conversation && (broken || Date.now() - running.seen > 8000)) {
+      if (await look(broken)) return;
+      broken = away = false;
+    }
     if (missed < 2 || running?.stream !== stream) continue;
     const { article, replaced } = running;
     running = null;
@@ -227,8 +252,48 @@ async function attend(stream) {
     article.remove();
     settle();
     hold(asked, t("The connection was lost while this was being answered. Your question is kept here."));
+    return recover(conversation, asked);
   }
 }
+// Once the server is back, the question that was kept here may have its answer there.
+async function recover(id, asked) {
+  const mine = opening;
+  while (id && mine === opening && !running) {
+    await new Promise((later) => { woken = later; setTimeout(later, 4000); });
+    if (mine !== opening || running || !(await anaphora.reached())) continue;
+    const answer = await server.open_conversation({ id }).catch(() => null);
+    if (!answer || mine !== opening || running) continue;
+    if (answer.error || asked !== lastAsked(answer)) return;
+    if (question.value === asked) { question.value = ""; grow(); }
+    hold();
+    return open(id);
+  }
+}
+const lastAsked = (answer) => answer.turns.length && anaphora.element(answer.turns.at(-1).html).querySelector(".asked").textContent;
+// Look at what the server has of the conversation: whether the turn has ended unseen, or its pictures must be asked for.
+async function look(broken) {
+  const mine = opening, { stream } = running;
+  const answer = await server.open_conversation({ id: conversation }).catch(() => null);
+  if (!answer || answer.error || mine !== opening || running?.stream !== stream) return false;
+  const { article } = running, asked = article.querySelector(".asked").textContent;
+  if (lastAsked(answer) !== asked) return false; // it is about to begin
+  const last = answer.turns.at(-1);
+  if (anaphora.element(last.html).dataset.state === "running" && !broken) return false;
+  leave();
+  article.dataset.turn = last.turn;
+  show(answer.turns);
+  showSources(turns.lastElementChild);
+  resume();
+  settle();
+  suggest();
+  anaphora.emit("changed");
+  return true;
+}
+let away = false, woken = null; // whether the page was out of sight or off line, and what ends the wait for the next look
+const back = () => { if (document.hidden) return; away = true; woken?.(); };
+addEventListener("online", back);
+addEventListener("pageshow", (event) => { if (event.persisted) back(); });
+document.addEventListener("visibilitychange", back);
 async function stop() {
   if (!running) return;
   const { stream, article } = running;
@@ -244,6 +309,7 @@ function draw(picture) {
   if (!picture || !running || picture.stream !== running.stream) return;
   const { article } = running;
   const follow = atEnd();
+  running.seen = Date.now();
   if (article.isConnected) {
     const now = anaphora.element(picture.html);
     if (!article.dataset.drawn) {

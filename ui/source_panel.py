@@ -166,11 +166,14 @@ def sources_html(
     evidence: EvidenceEvent,
     citations: Sequence[CitationEvent],
     nearest: Sequence[Quotation] = (),
+    *,
     turn: str = "",
+    detailed: bool = False,
 ) -> Markup:
     """The numbered passages of a turn; `citations` highlight the sentences they quote.
 
-    As long as there are none, `nearest` are highlighted. Why a source is cited can be asked of a kept `turn`.
+    As long as there are none, `nearest` are highlighted. Why a source is cited can be asked of a kept `turn`. Ranks and
+    scores are shown if `detailed`: they are for agents.
     """
     nearest = () if citations else nearest
     views = [_source(collection, passage, citations, nearest) for passage in evidence.passages]
@@ -182,7 +185,8 @@ def sources_html(
         shown=views,
         marked=any(view["marked"] for view in views),
         nearest=bool(nearest),
-        reranked=evidence.reranked,
+        reranked=evidence.reranked and detailed,
+        detailed=detailed,
         seconds=evidence.seconds,
     )
 

@@ -65,10 +65,11 @@ REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A rewriter's decision in words."""
+    """A rewriter's decision in words; `details` are for agents."""
 
     label: str
     explanation: str
+    details: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,37 +83,38 @@ class Notice:
 def describe(rewrite: RewriteEvent, edited: bool) -> Decision:
     """Describe the decision about the question, and its reason."""
     reason = f" ({rewrite.reason.rstrip('.')})" if rewrite.reason else ""
-    sure = by = ""
-    if rewrite.confidence is not None:
-        sure = " " + gettext("Confidence: %(percent)s.", percent=f"{rewrite.confidence:.0%}")
+    told = list[str]()
     if rewrite.rewriter not in ("", "none"):
-        by = " " + gettext("Rewriter: %(name)s.", name=rewrite.rewriter)
+        told.append(gettext("Rewriter: %(name)s.", name=rewrite.rewriter))
+    if rewrite.confidence is not None:
+        told.append(gettext("Confidence: %(percent)s.", percent=f"{rewrite.confidence:.0%}"))
+    details = " ".join(told)
     if edited or rewrite.decision == "edited":
         message = gettext("The search used the words you chose instead of the question.")
         return Decision(gettext("your words"), message)
     match rewrite.decision:
         case "rewrite":
             message = gettext("The question leans on the conversation, so it was rewritten to stand on its own.")
-            return Decision(gettext("rewritten"), message + sure + by)
+            return Decision(gettext("rewritten"), message, details)
         case "expand":
             message = gettext(
                 "The question leans on the conversation, so words of it were added to the search: %(words)s.",
                 words=", ".join(rewrite.expansion),
             )
-            return Decision(gettext("words added"), message + sure + by)
+            return Decision(gettext("with words of the conversation"), message, details)
         case "parts":
             message = gettext("The question asks for several things, so each was searched and answered alone.")
             return Decision(gettext("asked in parts"), message)
         case "refused":
             message = gettext("A rewrite was turned down%(reason)s; the typed question was searched.", reason=reason)
-            return Decision(gettext("rewrite turned down"), message + by)
+            return Decision(gettext("searched as typed"), message, details)
         case "failed":
             message = gettext("Rewriting failed%(reason)s; the typed question was searched.", reason=reason)
-            return Decision(gettext("not rewritten"), message + by)
+            return Decision(gettext("searched as typed"), message, details)
     if len(rewrite.variants) > 1:
         message = gettext("The question was searched as typed, along with the turns before it.")
-        return Decision(gettext("with the conversation"), message + sure + by)
-    return Decision("", gettext("The question was searched as typed.") + sure + by)
+        return Decision(gettext("with the conversation"), message, details)
+    return Decision("", gettext("The question was searched as typed."), details)
 
 
 @dataclass
@@ -306,7 +308,15 @@ class TurnView:
         """The evidence, numbered, what is cited (or else nearest) highlighted; empty before the search."""
         if self.evidence is None:
             return Markup("")
-        return sources_html(self.key, self.collection, self.evidence, self.shown_citations, self.nearest, self.id or "")
+        return sources_html(
+            self.key,
+            self.collection,
+            self.evidence,
+            self.shown_citations,
+            self.nearest,
+            turn=self.id or "",
+            detailed=self.traced,
+        )
 
 
 def _whole(passage: Evidence, marker: re.Match[str]) -> CitationEvent:

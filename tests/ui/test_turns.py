@@ -205,7 +205,7 @@ def test_a_stored_turn_looks_as_it_did_when_it_ended() -> None:
     ("event", "edited", "said"),
     [
         (rewritten("keep"), False, "searched as typed"),
-        (rewritten("rewrite", confidence=0.8), False, "Confidence: 80%"),
+        (rewritten("rewrite", confidence=0.8), False, "rewritten to stand on its own"),
         (rewritten("refused", reason="it dropped a number."), False, "turned down (it dropped a number)"),
         (rewritten("failed", reason="timeout"), False, "failed (timeout)"),
         (rewritten("rewrite"), True, "words you chose"),
@@ -213,6 +213,17 @@ def test_a_stored_turn_looks_as_it_did_when_it_ended() -> None:
 )
 def test_a_decision_is_explained(event: RewriteEvent, edited: bool, said: str) -> None:
     assert said in describe(event, edited).explanation
+
+
+def test_details_of_the_search_are_for_agents() -> None:
+    view = played(Answer("Boil it twice [1]."))
+    view.add(rewritten("rewrite", confidence=0.8))
+    for traced in (False, True):
+        view.traced = traced
+        shown = f"{view.html()}{view.sources_html()}"
+        for word in ("Confidence: 80%", "Fused score", "Keyword weight", "Why it was found", "Rewriter"):
+            assert (word in shown) is traced, word
+    assert describe(rewritten("rewrite", confidence=0.8), False).details.endswith("Confidence: 80%.")
 
 
 def test_dropped_citations_and_a_cut_answer_are_told() -> None:

@@ -64,7 +64,7 @@ anaphora.on("models", ({ names, sharing }) => {
   element.dataset.sharing = sharing ? "1" : "";
   part("share").hidden = !conversation || !sharing;
   model.hidden = !names.length;
-  anaphora.redraw(model, new Option(t("Usual model"), ""), ...names.map((name) => new Option(name, name)));
+  anaphora.redraw(model, new Option(t("Standard model"), ""), ...names.map((name) => new Option(name, name)));
   answeredBy(model.dataset.chosen || "");
 });
 // Somebody else's conversation is read, not gone on with.

@@ -1,4 +1,4 @@
-"""`Make readable` and `Why this source?` under a source, in a real browser."""
+"""`Show what it refers to` and `Why this source?` under a source, in a real browser."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_a_quote_is_made_readable_and_its_original_is_one_click_away(visitor: Vi
     visitor.ask("How many bar has the SRV?")
     page.click(".turn:last-child .chip")
     source = page.locator(".source.selected")
-    source.get_by_role("button", name="Make readable").first.click()
+    source.get_by_role("button", name="Show what it refers to").first.click()
     quote = source.locator('[data-part="readable"]').first
     quote.wait_for()
     assert quote.inner_text() == (

@@ -19,7 +19,7 @@ from text.translation import LANGUAGES, speak, wanted
 from ui.calls import Answer, answered
 from ui.chat import LiveTurns, Picture, ask
 from ui.gate import PageGate
-from ui.routes import router
+from ui.routes import error_page, router
 from ui.templates import FOLDER, render, static
 
 TABS = 200
@@ -118,6 +118,7 @@ def _admitted(scope: Scope) -> Principal:
 def mount_page(app: FastAPI, service: ChatService) -> FastAPI:
     """Mount the page at `/`, behind its gate; routes that `app` has already stay in front of it."""
     app.include_router(router)
+    app.state.error_page = error_page(service)
     for add_page in parts("pages"):
         add_page(app, service)
     mounted: FastAPI = gr.mount_gradio_app(

@@ -15,17 +15,30 @@ import re
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import quote
 
 from fastapi import APIRouter, Form, Request
 from markupsafe import Markup
 from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.types import Scope
 
 from server.api.dependencies import Service
-from server.chat import Action, NotFound, ReplayChanges, RunGroup, Trace, Unavailable, differences, trace_calls
+from server.chat import (
+    Action,
+    ChatService,
+    NotFound,
+    ReplayChanges,
+    RunGroup,
+    Trace,
+    Unavailable,
+    differences,
+    trace_calls,
+)
 from server.plugins import workbench_files
-from text.translation import spoken, words
+from text.translation import gettext, message, spoken, words
 from ui.safe_html import render_markdown
 from ui.templates import NO_STORE, page, static
 
@@ -56,6 +69,41 @@ async def shared_conversation(secret: str, service: Service) -> HTMLResponse:
         body=render_markdown(text),
         style=Markup(static("text.css") + static("shared.css")),
     )
+
+
+_HEADINGS = {
+    401: message("Sign in first"),
+    403: message("This is not open to you"),
+    404: message("There is nothing here"),
+    429: message("Too many requests"),
+}
+_FAILED = message("That did not work")
+_NOT_FOUND = message("The address is wrong, or what stood there was deleted, moved or has expired.")
+
+
+def error_page(service: ChatService) -> Callable[[Scope, int, str, Mapping[str, str]], Response]:
+    """Return what makes a page of an error: request, status, words for a program (English) and headers that stay.
+
+    The API's outermost guards answer before: who has no key yet is led to the sign-in, which has a page of its own.
+    """
+    changeable = service.core.settings.needs_sign_in
+
+    def show(scope: Scope, status: int, told: str, headers: Mapping[str, str]) -> Response:
+        return page(
+            "error.html",
+            {"img-src": "'self' data:"},
+            status=status,
+            headers={**NO_STORE, **headers},
+            heading=gettext(_HEADINGS.get(status, _FAILED)),
+            explanation=gettext(_NOT_FOUND) if status == 404 else "",
+            # A phrase of HTTP tells nobody anything.
+            told="" if told.removesuffix(".") == HTTPStatus(status).phrase else told,
+            sign_in=f"/login?next={quote(scope['path'])}" if changeable and status in (401, 403) else "",
+            style=Markup(static("page.css") + static("workbench.css")),
+            script=Markup(static("page.js")),
+        )
+
+    return show
 
 
 @dataclass(frozen=True, slots=True)

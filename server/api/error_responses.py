@@ -14,6 +14,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.chat import ChatError, Conflict, Forbidden, InvalidRequest, NotFound, Unavailable
@@ -132,8 +133,16 @@ _KEPT = ("allow", "connection", "retry-after", "www-authenticate")
 _FAILED = "The page's server failed to do this; its log says why."
 
 
+def _is_navigation(scope: Scope) -> bool:
+    """Whether a browser asks for something to show, rather than a script or a program for something to read."""
+    return not is_api(scope["path"]) and "text/html" in Headers(scope=scope).get("accept", "")
+
+
 class MountedErrors:
-    """Replaces the body of every answer from 400 on that no endpoint of the API gave, unknown paths of it included."""
+    """Replaces the body of every answer from 400 on that no endpoint of the API gave, unknown paths of it included.
+
+    Where a browser navigates, it is the page that `app.state.error_page` makes of it (`ui.routes`), if there is one.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -151,7 +160,8 @@ class MountedErrors:
             if message["type"] == "http.response.start" and message["status"] >= HTTPStatus.BAD_REQUEST:
                 # What an endpoint says has the shape already; what falls through to the page's server has not.
                 kind = Headers(raw=message["headers"]).get("content-type", "")
-                if is_api(scope["path"]) and kind.startswith(("application/json", "text/event-stream")):
+                shaped_here = is_api(scope["path"]) and kind.startswith(("application/json", "text/event-stream"))
+                if shaped_here or (_is_navigation(scope) and kind.startswith("text/html")):
                     await send(message)
                 else:
                     failed = message
@@ -162,7 +172,12 @@ class MountedErrors:
                 if not message.get("more_body"):
                     headers = Headers(raw=failed["headers"])
                     remaining = {name: headers[name] for name in _KEPT if name in headers}
-                    response = error_response(failed["status"], _message(failed["status"], body), headers=remaining)
+                    told = _message(failed["status"], body)
+                    error_page = getattr(scope["app"].state, "error_page", None)
+                    if error_page and _is_navigation(scope):
+                        response: Response = error_page(scope, failed["status"], told, remaining)
+                    else:
+                        response = error_response(failed["status"], told, headers=remaining)
                     await response(scope, receive, send)
                     answered = True
 

@@ -71,6 +71,54 @@ def test_errors_of_the_page_have_the_shape_of_the_api(page: Any, method: str, pa
         assert answer.headers["allow"]
 
 
+BROWSER = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8", "Accept-Language": "de"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "words"),
+    [
+        ("GET", "/nothing/<b>", 404, "Hier ist nichts"),
+        ("GET", "/gradio_api/file=/etc/passwd", 404, "Hier ist nichts"),
+        ("GET", "/traces/nothing", 404, "There is no t"),
+        ("POST", "/traces/nothing", 404, "There is no t"),
+        ("GET", "/shared/expired", 404, "Hier ist nichts geteilt"),
+        ("GET", "/workbench/reports/eval/nothing", 404, "There is nothing here"),
+        ("GET", "/workbench/nothing", 404, "There is nothing here"),
+        ("DELETE", "/gradio_api/queue/join", 405, "Das hat nicht geklappt"),
+    ],
+)
+def test_an_error_in_a_browser_is_a_page(page: Any, method: str, path: str, status: int, words: str) -> None:
+    with page.client() as client:
+        answer = client.request(method, path, headers=BROWSER)
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "text/html; charset=utf-8")
+    assert words in answer.text
+    assert path not in answer.text
+    assert "<b>" not in answer.text
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert 'href="/"' in answer.text or "/shared/" in path
+
+
+def test_who_may_not_open_a_page_is_told_on_a_page_and_a_program_in_json(serve: Any, settings_for: Any) -> None:
+    import ui
+
+    server = {"trusted_hosts": ["docs.example"], "proxies": ["127.0.0.1"]}
+    running = serve(settings_for("none", server=server, plugins={"sso": {"user_header": "Remote-User"}}))
+
+    async def mount() -> None:
+        ui.mount(running.app, running.service)
+
+    running.call(mount())
+    with running.client(headers={"X-Forwarded-Host": "docs.example", "Remote-User": "ada"}) as client:
+        shown = client.get("/workbench/review", headers=BROWSER)
+        told = client.get("/workbench/review")
+        api = client.get("/v1/reviews", headers=BROWSER)
+    assert shown.status_code == told.status_code == api.status_code == 403
+    assert "This needs the role agent; yours is reader." in shown.text
+    assert "/login?next=/workbench/review" in shown.text
+    assert told.json()["error"]["message"] in shown.text
+    assert api.json()["error"] == told.json()["error"] | {"code": api.json()["error"]["code"]}
+
+
 def test_a_failure_of_the_page_has_the_shape_of_the_api_and_keeps_the_connection(page: Any) -> None:
     with page.client() as client:
         for _ in range(2):

@@ -46,6 +46,8 @@ class Calls:
         """→ `{html}`."""
         query = query.strip()
         summaries = await self._service.conversations.listing(query or None, limit=200)
+        # One that was begun and asked nothing is not worth a row.
+        summaries = [summary for summary in summaries if summary.turns]
         return {"html": str(conversations_html(summaries, query, all_changed=self._service.admin.may("change_any")))}
 
     async def open_conversation(self, id: str) -> Answer:

@@ -3,7 +3,7 @@ const { make, t, tn } = anaphora;
 anaphora.translate(element);
 const part = (name) => element.querySelector(`[data-part="${name}"]`);
 const turns = part("turns"), scroll = part("scroll"), question = element.querySelector("#question");
-const sendButton = element.querySelector('[data-action="send"]');
+const sendButton = element.querySelector('.composer [data-action="send"]');
 const stopButton = element.querySelector('[data-action="stop"]');
 const latest = element.querySelector('[data-action="latest"]');
 const sources = new WeakMap();
@@ -406,6 +406,7 @@ const actions = {
     anaphora.toast(copied ? t("The link was copied.") + " " + said : said, () => anaphora.call(server, "unshare", { id, turn: answer.share }));
   },
   send: () => send(),
+  "close-keys": () => part("keys").close(),
   stop: () => stop(),
   latest: () => { toEnd(); latest.hidden = true; },
   example: (target) => ask(target.querySelector(".text").textContent),
@@ -459,6 +460,7 @@ const actions = {
 };
 async function send() {
   const text = question.value;
+  if (running && text.trim()) anaphora.toast(t("An answer is still being written: wait for it, or stop it with Esc."));
   if (await ask(text) && question.value === text) {
     question.value = "";
     grow();
@@ -490,7 +492,8 @@ element.addEventListener("keydown", (event) => {
   }
 });
 document.addEventListener("keydown", (event) => {
-  if (event.key !== "Escape") return;
+  if (event.key === "?" && !event.ctrlKey && !event.metaKey && !event.target.closest("input, textarea, select, dialog")) part("keys").showModal();
+  if (event.key !== "Escape" || part("keys").open) return;
   if (running) stop();
   else if (anaphora.narrow()) anaphora.closeDrawers();
 });

@@ -214,13 +214,20 @@ class TraceSummary(View):
 
 
 class DayCounts(View):
-    """Counts of one day (UTC, `2026-11-22`). `sentences` are those of answers that were held against what they cite."""
+    """Counts of one day (UTC, `2026-11-22`). `sentences` are those of answers that were held against what they cite.
+
+    `doubted` answers say themselves that they may not answer; in `folded` ones quotes stand in the place of what a
+    model wrote; `contradicted` sentences say something else than what they cite, and are unsupported, too.
+    """
 
     day: str
     turns: int
     asked: int
     refused: int
+    doubted: int
+    folded: int
     failed: int
     rated_down: int
     sentences: int
     unsupported: int
+    contradicted: int

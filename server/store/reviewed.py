@@ -35,10 +35,11 @@ from server.store import turns
 from server.store.dialects import json_count, json_text
 from server.store.records import StoredTurn, TurnStatus, View
 from server.store.schema import COUNTING_REVIEWS, FEEDBACK, REVIEWS, TURNS, visible
+from server.store.statistics import contradicted, is_doubted, is_folded
 from server.turn.system_messages import history_for_model
 
 Verdict: TypeAlias = Literal["corrected", "approved", "rejected"]
-Doubt: TypeAlias = Literal["rated", "refused", "unsupported", "edited", "unsure"]
+Doubt: TypeAlias = Literal["rated", "refused", "contradicted", "unsupported", "folded", "doubted", "edited", "unsure"]
 ReviewState: TypeAlias = Literal["open", "done"]
 
 NEWEST = 5_000
@@ -56,7 +57,10 @@ def _unsure(column: ColumnElement[Any], field: str) -> ColumnElement[bool]:
 _DOUBTS: dict[Doubt, tuple[int, ColumnElement[bool]]] = {
     "rated": (3, FEEDBACK.c.rating == "down"),
     "refused": (2, TURNS.c.status == "refused"),
+    "contradicted": (3, contradicted(TURNS.c.ending) > 0),
     "unsupported": (2, json_count(TURNS.c.ending, "support", "supported") > 0),
+    "folded": (2, is_folded(TURNS.c.ending)),
+    "doubted": (2, is_doubted(TURNS.c.ending)),
     "edited": (2, TURNS.c.search_for.is_not(None)),
     "unsure": (
         1,

@@ -5,11 +5,12 @@ Turns of `anaphora diagnose` are not counted."""
 from __future__ import annotations
 
 import json
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, case, func, select
+from sqlalchemy import ColumnElement, Connection, Text, and_, case, cast, func, select
 
 from server.access import DIAGNOSIS, Principal
-from server.store.dialects import day_of, json_count
+from server.store.dialects import day_of, json_count, json_text
 from server.store.records import DayCounts
 from server.store.schema import FEEDBACK, TRACES, TURNS, visible
 
@@ -26,10 +27,13 @@ def days(connection: Connection, who: Principal, collection: str, since: float) 
             func.count().label("turns"),
             _how_many(status == "asked").label("asked"),
             _how_many(status == "refused").label("refused"),
+            _how_many(is_doubted(TURNS.c.ending)).label("doubted"),
+            _how_many(is_folded(TURNS.c.ending)).label("folded"),
             _how_many(status.in_(("failed", "interrupted"))).label("failed"),
             _how_many(FEEDBACK.c.rating == "down").label("rated_down"),
             func.sum(json_count(TURNS.c.ending, "support")).label("sentences"),
             func.sum(json_count(TURNS.c.ending, "support", "supported")).label("unsupported"),
+            func.sum(contradicted(TURNS.c.ending)).label("contradicted"),
         )
         .join_from(TURNS, FEEDBACK, isouter=True)
         .where(_within(who, collection, since))
@@ -54,6 +58,21 @@ def refused(connection: Connection, who: Principal, collection: str, since: floa
     """Id and question of the newest turns that found nothing to answer with."""
     newest = select(*TURNS.c["id", "question"]).where(TURNS.c.status == "refused", _within(who, collection, since))
     return [(row.id, row.question) for row in connection.execute(newest.order_by(TURNS.c.n.desc()).limit(limit))]
+
+
+def is_doubted(ending: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Whether an answer said itself that it may not answer."""
+    return cast(json_text(ending, "doubted"), Text).in_(("1", "true"))
+
+
+def is_folded(ending: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Whether quotes stand in the place of what a model wrote."""
+    return json_text(ending, "folded") != ""
+
+
+def contradicted(ending: ColumnElement[Any]) -> ColumnElement[int]:
+    """How many sentences say something else than what they cite."""
+    return json_count(ending, "support") - json_count(ending, "support", "contradicted")
 
 
 def _how_many(condition: ColumnElement[bool]) -> ColumnElement[int]:

@@ -75,6 +75,46 @@ def test_turns_come_by_doubt_and_reviews_are_rows(running: Any) -> None:
     )
 
 
+def test_folded_doubted_and_contradicted_answers_are_counted(running: Any, llm: FakeOpenAIServer) -> None:
+    def turn(endings: dict[str, dict[str, Any]]) -> None:
+        for turn_id, changes in endings.items():
+            (text,) = database.read_blocking(
+                lambda c, turn_id=turn_id: c.exec_driver_sql(f"SELECT ending FROM turns WHERE id = '{turn_id}'").one()
+            )
+            changed = json.dumps({**json.loads(text), "folded": "", **changes})
+            database.write_blocking(
+                lambda c, turn_id=turn_id, changed=changed: c.exec_driver_sql(
+                    "UPDATE turns SET ending = ? WHERE id = ?", (changed, turn_id)
+                )
+            )
+
+    database = running.service.core.database
+    llm.max_model_len = 4096
+    with running.client() as client:
+        talk = begin(client)
+        llm.pieces = ["The mayor of Springfield studied medieval falconry [1]."]
+        folded = ask(client, talk, "How long does parental leave last?")[-1]
+        assert (folded["status"], folded["folded"]) == ("quoted", "".join(llm.pieces))
+        llm.pieces = ["Parental leave lasts ten weeks. [1]"]
+        asked = [f"How long is parental leave{mark}" for mark in ("", "?", ", please?")]
+        others = [ask(client, talk, question)[-1]["turn_id"] for question in asked]
+        judged = {"answer_start": 0, "answer_end": 5, "cited": [1], "score": 0.9}
+        turn({
+            others[0]: {"doubted": True},
+            others[1]: {"support": [{**judged, "supported": False, "contradicted": True}]},
+            others[2]: {"support": [{**judged, "supported": True, "contradicted": False}]},
+        })  # fmt: skip
+        found = {one["turn_id"]: set(one["doubts"]) for one in client.get("/v1/reviews").json()["data"]}
+        (day,) = client.get("/v1/statistics?days=1").json()["days"]
+    assert found[folded["turn_id"]] >= {"folded"}
+    assert found[others[0]] >= {"doubted"}
+    assert found[others[1]] >= {"contradicted", "unsupported"}
+    assert not found[others[2]] & {"folded", "doubted", "contradicted", "unsupported"}
+    assert {name: day[name] for name in ("turns", "folded", "doubted", "contradicted")} == {
+        "turns": 4, "folded": 1, "doubted": 1, "contradicted": 1,
+    }  # fmt: skip
+
+
 def test_a_corrected_turn_teaches_only_the_passages_that_a_person_marked(running: Any, llm: FakeOpenAIServer) -> None:
     with running.client() as client:
         talk = begin(client)

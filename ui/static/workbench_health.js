@@ -15,13 +15,14 @@ async function show() {
   const sum = (name) => found.days.reduce((total, one) => total + one[name], 0);
   const turns = sum("turns");
   bench.part("sum").textContent = turns
-    ? `${turns === 1 ? "1 turn" : `${turns.toLocaleString()} turns`}, ${share(sum("asked"), turns)} asked back, ${share(sum("refused"), turns)} refused, ${share(sum("failed"), turns)} failed, ${share(sum("unsupported"), sum("sentences"))} of sentences unsupported, ${sum("rated_down")} rated down (days are UTC)`
+    ? `${turns === 1 ? "1 turn" : `${turns.toLocaleString()} turns`}, ${share(sum("asked"), turns)} asked back, ${share(sum("refused"), turns)} refused, ${share(sum("doubted"), turns)} doubted, ${share(sum("folded"), turns)} with a model's text folded away, ${share(sum("failed"), turns)} failed, ${sum("rated_down")} rated down; of ${sum("sentences").toLocaleString()} sentences ${share(sum("unsupported"), sum("sentences"))} unsupported, ${share(sum("contradicted"), sum("sentences"))} contradicted (days are UTC)`
     : "There was no turn in these days.";
   const stages = bench.element("div", null, {}, bench.element("h2", "Time by stage, newest traces"),
     bench.table(["Stage", "Median", "95 %", "Turns"], found.stages.map((one) => [one.stage, duration(one.p50), duration(one.p95), one.turns]), { numbers: [1, 2, 3], label: "Time by stage" }));
   bench.part("plots").replaceChildren(...(turns ? [
     bench.plot("Turns a day", [
-      { name: "answered", points: points((one) => one.turns - one.asked - one.refused - one.failed) },
+      { name: "answered", points: points((one) => one.turns - one.asked - one.refused - one.failed - one.doubted) },
+      { name: "doubted", points: points((one) => one.doubted) },
       { name: "asked back", points: points((one) => one.asked) },
       { name: "refused", points: points((one) => one.refused) },
       { name: "failed", points: points((one) => one.failed) },

@@ -1,7 +1,7 @@
 // Turns in the order of doubt, and what a person makes of each. Every correction is a row of its own on the server.
 const { element, part } = bench;
 const filters = part("filters");
-const NAMES = { rated: "rated down", refused: "refused", unsupported: "unsupported sentence", edited: "search edited", unsure: "low belief" };
+const NAMES = { rated: "rated down", refused: "refused", contradicted: "contradicted sentence", unsupported: "unsupported sentence", folded: "model's text folded", doubted: "answer doubted itself", edited: "search edited", unsure: "low belief" };
 const AT_ONCE = 50;
 let offset = 0, listed = [], shown = null, found = [], listing = 0, opening = 0;
 

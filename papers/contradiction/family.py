@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from pydantic import Field
 
-from papers.contradiction.pairs import LABELS, Pair
+from papers.contradiction.pairs import LABELS, Pair, PairGroup
 from rewriter.load import RunKind
 from rewriter.training.recipe import FAMILIES, ModelPart
 from server.turn.contradiction import WINDOW
 
+if TYPE_CHECKING:
+    from tokenizers import Encoding
+
+Row: TypeAlias = tuple[tuple[int, ...], tuple[int, ...], int]
+"""Tokens, their sides, and the place of the label."""
 SUPPORTS = RunKind("supports", "support.json", "support model")
 
 
@@ -22,9 +27,9 @@ class SupportModelPart(ModelPart):
     kind: ClassVar[RunKind] = SUPPORTS
     family: Literal["support"]
     base: str = "ms-marco-minilm-l12"
-    layers: int = Field(6, ge=1)
+    layers: int = Field(7, ge=1)
     """So many of the base's layers, counted from below."""
-    frozen: int = Field(3, ge=0)
+    frozen: int = Field(4, ge=0)
 
 
 FAMILIES["support"] = (SupportModelPart, "papers.contradiction.training:SupportFamily")
@@ -32,29 +37,32 @@ FAMILIES["support"] = (SupportModelPart, "papers.contradiction.training:SupportF
 
 
 class PairFeatures:
-    """Rows as `(ids, types, label)`, the statement first as in a cross-encoder's question, cut as they are served."""
+    """Groups as lists of `(ids, types, label)`, the statement first as in a cross-encoder's question, cut as served."""
 
-    def __init__(self, pairs: Sequence[Pair], tokenizer: Path) -> None:
+    def __init__(self, groups: Sequence[PairGroup], tokenizer: Path) -> None:
         from tokenizers import Tokenizer
 
         reader = Tokenizer.from_file(str(tokenizer))
         reader.no_padding()
         reader.enable_truncation(WINDOW)
-        encoded = reader.encode_batch([(pair.statement, pair.evidence) for pair in pairs])
-        self._rows = [
-            (tuple(one.ids), tuple(one.type_ids), LABELS.index(pair.label))
-            for one, pair in zip(encoded, pairs, strict=True)
-        ]
+        encoded = iter(
+            reader.encode_batch([(pair.statement, pair.evidence) for group in groups for pair in group.pairs])
+        )
+        self._groups = [[_row(next(encoded), pair) for pair in group.pairs] for group in groups]
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._groups)
 
-    def __getitem__(self, i: int) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-        return self._rows[i]
+    def __getitem__(self, i: int) -> list[Row]:
+        return self._groups[i]
 
     def length(self, i: int) -> int:
-        """Its tokens."""
-        return len(self._rows[i][0])
+        """The tokens of its longest pair."""
+        return max(len(ids) for ids, _, _ in self._groups[i])
 
     def set_epoch(self, epoch: int) -> None:
         """Every epoch has the same rows."""
+
+
+def _row(encoding: Encoding, pair: Pair) -> Row:
+    return tuple(encoding.ids), tuple(encoding.type_ids), LABELS.index(pair.label)

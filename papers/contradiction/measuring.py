@@ -71,7 +71,9 @@ def page_cases(pages: Iterable[Page], rng: random.Random, per_page: int = 12) ->
             for kind, text in turned(base, page.siblings(place), rng).items():
                 yield Case(page.product, "page", kind, text, "", passages, cited)
             if len(passages) > cited:
-                yield Case(page.product, "page", "neighbour", said, "", (*passages[cited:], *passages[:cited]), 1)
+                yield Case(
+                    page.product, "page", "neighbour", said, "", _numbered((*passages[cited:], *passages[:cited])), 1
+                )
 
 
 def told_cases(pages: Mapping[str, Page], told: Iterable[Told], rng: random.Random) -> Iterator[Case]:
@@ -95,7 +97,7 @@ def told_cases(pages: Mapping[str, Page], told: Iterable[Told], rng: random.Rand
             for kind, text in turned(statement, page.siblings(places[0]), rng).items():
                 yield Case(page.product, "answer", kind, text, one.question, passages, cited)
             if len(passages) > cited:
-                turned_round = (*passages[cited:], *passages[:cited])
+                turned_round = _numbered((*passages[cited:], *passages[:cited]))
                 yield Case(page.product, "answer", "neighbour", statement, one.question, turned_round, 1)
 
 
@@ -126,7 +128,11 @@ def _evidence(page: Page, sources: Sequence[str], rng: random.Random) -> tuple[t
         return None
     others = [passage for passage, _ in every if passage not in holding]
     chosen = [*holding, *rng.sample(others, min(len(others), EVIDENCE - len(holding)))]
-    return tuple(passage.model_copy(update={"n": n}) for n, passage in enumerate(chosen, 1)), len(holding)
+    return _numbered(chosen), len(holding)
+
+
+def _numbered(passages: Iterable[Evidence]) -> tuple[Evidence, ...]:
+    return tuple(passage.model_copy(update={"n": n}) for n, passage in enumerate(passages, 1))
 
 
 def drawn(cases: Sequence[Case], rng: random.Random, edits: int, others: int) -> list[Case]:

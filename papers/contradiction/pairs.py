@@ -1,16 +1,18 @@
 """Pairs of a statement and a piece of a page: what the page says, what turns it, and what it does not speak of.
 
 A row is a JSON object: `statement` and `evidence` as the model reads them, `label`, `kind` (of the edit, or what it
-was made from), `group` (`page`, `answer`, `proposition`), and `dialog`, which keeps all of a page on one side.
+was made from), `group` (`page`, `answer`, `proposition`), and `dialog`, which keeps all of a page on one side. A statement
+stands before what was made of it.
 """
 
 from __future__ import annotations
 
 import json
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -24,10 +26,12 @@ Label: TypeAlias = Literal["supported", "contradicted", "neither"]
 LABELS: tuple[Label, ...] = ("supported", "contradicted", "neither")
 
 MOST_OF_A_KIND = 4000
-SHARES = {"page": 0.34, "answer": 0.42, "proposition": 0.24}
-"""Of the turned and of the supported rows, where there are enough; sentences of pages alone are too easy."""
-NEITHER = 0.5
-"""Rows of what the evidence does not speak of, to each turned one."""
+SHARES = {"page": 0.22, "answer": 0.56, "proposition": 0.22}
+"""Of the turned rows, where there are enough; sentences of pages alone are too easy."""
+TURNED_OF_ONE = 2
+"""Edits of one statement at most."""
+NEITHER = 0.45
+"""Rows of what the evidence does not speak of, to each supported one."""
 SAID = 0.34
 """A written sentence of whose content the quoted sentence and its neighbours hold less is no sure positive."""
 APART = 0.75
@@ -40,7 +44,7 @@ PER_PAGE = 30
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One row; `source` names the file it was read from."""
+    """One row; those of one statement follow each other, and their ids differ behind the last colon."""
 
     id: str
     dialog: str
@@ -49,7 +53,24 @@ class Pair:
     label: Label
     statement: str
     evidence: str
+
+    @property
+    def origin(self) -> str:
+        """What it was made from: a statement and its edits have it in common."""
+        return self.id.rpartition(":")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class PairGroup:
+    """A supported statement and what was made of it; `source` names the file it was read from."""
+
+    pairs: tuple[Pair, ...]
     source: str = ""
+
+    @property
+    def dialog(self) -> str:
+        """The page: all of one stand on one side."""
+        return self.pairs[0].dialog
 
 
 def page_pairs(pages: Iterable[Page], rng: random.Random) -> Iterator[Pair]:
@@ -139,33 +160,38 @@ def _added(said: str, other: str, page: Page, place: int, at: int) -> str | None
 def balanced(pairs: Sequence[Pair], rng: random.Random, count: int, most: int = MOST_OF_A_KIND) -> list[Pair]:
     """About `count` rows, at most so many of each kind, and none whose words alone would tell its label.
 
-    Negations are put in no more often than supported statements hold one, and `Yes` and `No` open as many turned answers
-    as true ones. Supported rows are as many as turned ones, in the groups' `SHARES`.
+    A supported statement stands before its edits. Negations are put in no more often than supported statements hold
+    one, and `Yes` and `No` open as many turned answers as true ones.
     """
     pairs = rng.sample(list(pairs), len(pairs))
-    each = count / (2 + NEITHER)
-    room = Counter[str]({group: round(each * share) for group, share in SHARES.items()})
-    chosen = _taken([pair for pair in pairs if pair.label == "supported"], room, lambda pair: [pair.group])
-    room = Counter({group: round(each * share) for group, share in SHARES.items()})
+    true = {pair.origin: pair for pair in pairs if pair.label == "supported"}
+    each = count / (2.6 + NEITHER)
+    room = Counter({group: round(1.6 * each * share) for group, share in SHARES.items()})
     room += Counter(dict.fromkeys(EDITS, most))
-    room["put in"] = sum(negations(pair.statement) > 0 for pair in chosen)
-    room += Counter({f"opens {word}": sum(_opens(pair) == word for pair in chosen) for word in ("Yes", "No")})
-    turned_pairs = [pair for pair in pairs if pair.label == "contradicted"]
+    sample = rng.sample(sorted(true), min(len(true), round(each)))
+    room["put in"] = sum(negations(true[name].statement) > 0 for name in sample)
+    room += Counter({f"opens {word}": sum(_opens(true[name]) == word for name in sample) for word in ("Yes", "No")})
+    turned_pairs = [pair for pair in pairs if pair.label == "contradicted" and pair.origin in true]
     # Rare kinds early, so that frequent ones do not take a group's room.
     frequency = Counter(pair.kind for pair in turned_pairs)
     turned_pairs.sort(key=lambda pair: rng.expovariate(1) * frequency[pair.kind] ** 0.75)
-    chosen += _taken(turned_pairs, room, _limits)
-    room = Counter({"neither": round(each * NEITHER), "addition": round(each * NEITHER / 3)})
-    rest = [pair for pair in pairs if pair.label == "neither"]
+    room += Counter(dict.fromkeys(true, TURNED_OF_ONE))
+    chosen = _taken(turned_pairs, room, _limits)
+    origins = {pair.origin for pair in chosen}
+    room = Counter({"neither": round(len(origins) * NEITHER), "addition": round(len(origins) * NEITHER / 4)})
+    rest = [pair for pair in pairs if pair.label == "neither" and pair.origin in origins]
     chosen += _taken(rest, room, lambda pair: ["neither", *(["addition"] if pair.kind == "addition" else [])])
-    return rng.sample(chosen, len(chosen))
+    made = defaultdict[str, list[Pair]](list)
+    for pair in chosen:
+        made[pair.origin].append(pair)
+    return [pair for name in rng.sample(sorted(made), len(made)) for pair in (true[name], *made[name])]
 
 
 def _limits(pair: Pair) -> list[str]:
     """What a turned row takes room of."""
     put_in = pair.kind == "negation" and negations(pair.statement) > 0
     opened = [f"opens {_opens(pair)}"] if pair.kind == "yes/no" else []
-    return [pair.group, pair.kind, *opened, *(["put in"] if put_in else [])]
+    return [pair.group, pair.kind, pair.origin, *opened, *(["put in"] if put_in else [])]
 
 
 def _taken(pairs: Iterable[Pair], room: Counter[str], limits: Callable[[Pair], list[str]]) -> list[Pair]:
@@ -198,8 +224,9 @@ def write_pairs(path: Path, pairs: Iterable[Pair]) -> int:
     return count
 
 
-def read_pairs(path: Path) -> Iterator[Pair]:
-    """The rows of a file."""
+def read_pairs(path: Path) -> Iterator[PairGroup]:
+    """The rows of a file, those of one statement together."""
     with path.open(encoding="utf-8") as lines:
-        for line in lines:
-            yield Pair(**{**json.loads(line), "source": path.stem})
+        pairs = (Pair(**json.loads(line)) for line in lines)
+        for _, group in groupby(pairs, key=lambda pair: pair.origin):
+            yield PairGroup(tuple(group), path.stem)

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from papers.contradiction.family import PairFeatures, SupportModelPart
-from papers.contradiction.pairs import LABELS, Pair, read_pairs
+from papers.contradiction.family import PairFeatures, Row, SupportModelPart
+from papers.contradiction.pairs import LABELS, PairGroup, read_pairs
 from rewriter.onnx_weights import TOKENIZER, put_tokenizer, write_int8
 from rewriter.protocol import TrainingError
 from rewriter.reranking.training import INPUTS, ONNX, OUTPUT, WEIGHTS, pretrained
@@ -20,16 +20,27 @@ from rewriter.training.recipe import Recipe
 
 
 class PairClassifier(nn.Module):
-    """A BERT that says of a pair whether the evidence supports, contradicts, or does neither; cross-entropy."""
+    """A BERT that says of a pair whether the evidence supports, contradicts, or does neither.
+
+    The loss is the cross-entropy, and within each group the softplus of how much less sure it is of the supported
+    statement than of what was made of it (log-odds; the pairwise loss of RankNet, Burges et al. 2005): the two differ in
+    a word, and all else cancels out.
+    """
 
     def __init__(self, encoder: Any) -> None:
         super().__init__()
         self.encoder = encoder
 
-    def forward(self, ids: Tensor, types: Tensor, labels: Tensor) -> dict[str, Tensor]:
-        """The `loss` and the `logits` `(n, 3)` of `(n, longest)` tokens, padded with zeros."""
+    def forward(self, ids: Tensor, types: Tensor, labels: Tensor, groups: Tensor) -> dict[str, Tensor]:
+        """The `loss` and the `logits` `(n, 3)` of `(n, longest)` tokens, padded with zeros; `groups` numbers them."""
         logits = self.encoder(input_ids=ids, token_type_ids=types, attention_mask=(ids != 0).long()).logits.float()
-        return {"loss": nn.functional.cross_entropy(logits, labels), "logits": logits}
+        loss = nn.functional.cross_entropy(logits, labels)
+        sure = logits[:, 0] - logits[:, 1:].logsumexp(-1)
+        true, other = labels == 0, labels != 0
+        both = (groups[:, None] == groups[None]) & true[:, None] & other[None]
+        if both.any():
+            loss = loss + nn.functional.softplus(sure[None] - sure[:, None])[both].mean()
+        return {"loss": loss, "logits": logits}
 
 
 class SupportFamily:
@@ -37,7 +48,7 @@ class SupportFamily:
 
     about = "It reads a statement beside a piece of a page, and says whether that supports it, or says something else."
 
-    def read(self, path: Path) -> Iterable[Pair]:
+    def read(self, path: Path) -> Iterable[PairGroup]:
         """Rows of `python -m papers.contradiction pairs`."""
         return read_pairs(path)
 
@@ -72,15 +83,16 @@ class SupportFamily:
         recipe: Recipe,
         folder: Path,
         description: dict[str, Any],
-        dev: Sequence[Pair],
-        test: Sequence[Pair],
+        dev: Sequence[PairGroup],
+        test: Sequence[PairGroup],
     ) -> tuple[dict[str, Any], dict[str, float]]:
         """Shares of held-out rows that the exported model labels rightly, by their label."""
-        pairs = [*dev, *test]
-        found = probabilities(folder / ONNX, PairFeatures(pairs, folder / TOKENIZER)).argmax(axis=1)
+        groups = [*dev, *test]
+        found = probabilities(folder / ONNX, PairFeatures(groups, folder / TOKENIZER)).argmax(axis=1)
+        labels = [pair.label for group in groups for pair in group.pairs]
         shares = dict[str, float]()
         for n, label in enumerate(LABELS):
-            own = [int(one) == n for one, pair in zip(found, pairs, strict=True) if pair.label == label]
+            own = [int(one) == n for one, right in zip(found, labels, strict=True) if right == label]
             shares[label] = round(sum(own) / max(1, len(own)), 4)
         return {}, shares
 
@@ -92,17 +104,19 @@ class SupportTraining:
         self.model = model
         self._stage, self._tokenizer = recipe.stage, tokenizer
 
-    def features(self, examples: Sequence[Pair], *, train: bool) -> PairFeatures:
+    def features(self, examples: Sequence[PairGroup], *, train: bool) -> PairFeatures:
         """Pairs as tokens."""
         return PairFeatures(examples, self._tokenizer)
 
-    def collate(self, items: Sequence[tuple[Sequence[int], Sequence[int], int]]) -> dict[str, Any]:
-        """Rows as `ids`, `types` `(n, longest)` and `labels` `(n,)`."""
-        longest = max(len(ids) for ids, _, _ in items)
+    def collate(self, items: Sequence[list[Row]]) -> dict[str, Any]:
+        """Groups as `ids`, `types` `(n, longest)`, `labels` and `groups` `(n,)`."""
+        rows = [row for group in items for row in group]
+        longest = max(len(ids) for ids, _, _ in rows)
         return {
-            "ids": torch.tensor([[*ids, *[0] * (longest - len(ids))] for ids, _, _ in items]),
-            "types": torch.tensor([[*types, *[0] * (longest - len(types))] for _, types, _ in items]),
-            "labels": torch.tensor([label for _, _, label in items]),
+            "ids": torch.tensor([[*ids, *[0] * (longest - len(ids))] for ids, _, _ in rows]),
+            "types": torch.tensor([[*types, *[0] * (longest - len(types))] for _, types, _ in rows]),
+            "labels": torch.tensor([label for _, _, label in rows]),
+            "groups": torch.tensor([n for n, group in enumerate(items) for _ in group]),
         }
 
     def groups(self) -> list[dict[str, Any]]:
@@ -133,8 +147,7 @@ def probabilities(path: Path, features: PairFeatures) -> np.ndarray[Any, np.dtyp
     except Exception as error:  # the library raises bare exceptions of its own
         raise TrainingError(f"{path} cannot be opened ({error}): export the run again.") from error
     rows = []
-    for n in range(len(features)):
-        ids, types, _ = features[n]
+    for ids, types, _ in (row for n in range(len(features)) for row in features[n]):
         feed = {
             name: np.array([row], np.int64) for name, row in zip(INPUTS, (ids, (1,) * len(ids), types), strict=True)
         }

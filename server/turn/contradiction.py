@@ -36,8 +36,9 @@ WINDOW = 192
 """Tokens of a pair at most; of a longer one the evidence's end is not read."""
 SENTENCE_CHARACTERS = 400
 """So much of the sentence that speaks of the same things is read."""
-BESIDE_CHARACTERS = 160
+BESIDE_CHARACTERS = 120
 """So much of each sentence beside it."""
+QUESTION_CHARACTERS = 160
 
 
 def plain(text: str) -> str:
@@ -57,7 +58,7 @@ def evidence_text(heading: str, sentences: Sequence[str], own: int) -> str:
 
 def statement_text(statement: str, question: str = "") -> str:
     """What the model reads of an answer: the statement, behind the question that it answers, where there is one."""
-    asked = plain(question)[-BESIDE_CHARACTERS:].rstrip(" ?.!")
+    asked = plain(question)[-QUESTION_CHARACTERS:].rstrip(" ?.!")
     return f"{asked}? {plain(statement)}" if asked else plain(statement)
 
 

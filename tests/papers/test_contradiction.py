@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -134,25 +135,38 @@ def test_a_condition_that_the_question_sets_may_be_left_out_of_the_answer() -> N
     assert "condition" in kinds[1]
 
 
-def pair(n: int, label: str, kind: str, group: str, statement: str) -> Pair:
-    return Pair(str(n), f"d{n}", group, kind, label, statement, "evidence")  # type: ignore[arg-type]
+def pair(name: str, label: str, kind: str, group: str, statement: str) -> Pair:
+    return Pair(name, "page", group, kind, label, statement, "evidence")  # type: ignore[arg-type]
 
 
 def test_rows_are_balanced_so_that_words_alone_tell_nothing() -> None:
-    made = [pair(n, "supported", "told", "answer", "q? Yes, it is." if n % 2 else "It is.") for n in range(400)]
-    made += [pair(1000 + n, "supported", "told", "answer", "It is not.") for n in range(60)]
-    made += [pair(2000 + n, "contradicted", "negation", "answer", "It is not so.") for n in range(600)]
-    made += [pair(3000 + n, "contradicted", "yes/no", "answer", "q? No, it is.") for n in range(300)]
-    made += [pair(4000 + n, "neither", "neighbour", "page", "Else.") for n in range(400)]
+    made = []
+    for n in range(600):
+        yes, denies = n % 2 == 0, n % 5 == 1
+        true = "q? Yes, it is." if yes else "It is not." if denies else "It is."
+        made.append(pair(f"{n}:true", "supported", "told", "answer", true))
+        made.append(
+            pair(f"{n}:negation", "contradicted", "negation", "answer", "It is." if denies else "It is not so.")
+        )
+        if yes:
+            made.append(pair(f"{n}:yes/no", "contradicted", "yes/no", "answer", "q? No, it is."))
+        made.append(pair(f"{n}:apart", "neither", "neighbour", "answer", true))
     chosen = balanced(made, random.Random(1), 1000)
-    counts = Counter((one.label, one.kind) for one in chosen)
-    held = [one for one in chosen if one.label == "supported"]
-    assert 0 < counts["contradicted", "negation"] <= sum("not" in one.statement for one in held)
-    assert counts["contradicted", "yes/no"] <= sum("No," in one.statement for one in held)
-    assert counts["neither", "neighbour"] == 200
+    assert chosen[0].label == "supported"
+    groups = [list(group) for _, group in groupby(chosen, key=lambda one: one.origin)]
+    assert all([one.label == "supported" for one in group].index(True) == 0 for group in groups)
+    assert len({group[0].origin for group in groups}) == len(groups)
+    counts = Counter(one.kind for one in chosen)
+    put_in = sum(one.kind == "negation" and "not" in one.statement for one in chosen)
+    assert 0 < put_in <= 60 < counts["negation"] + 60
+    assert counts["yes/no"] == 0  # no true answer begins with "No": the word alone would tell
+    assert 0 < counts["neighbour"] <= 0.5 * len(groups)
 
 
-def test_rows_are_read_as_they_were_written(tmp_path: Path) -> None:
+def test_rows_are_read_as_they_were_written_those_of_a_statement_together(tmp_path: Path) -> None:
     pairs = list(page_pairs([page()], random.Random(2)))
     assert write_pairs(tmp_path / "pairs.jsonl", pairs) == len(pairs)
-    assert list(read_pairs(tmp_path / "pairs.jsonl")) == [replace(one, source="pairs") for one in pairs]
+    groups = list(read_pairs(tmp_path / "pairs.jsonl"))
+    assert [one for group in groups for one in group.pairs] == pairs
+    assert {group.pairs[0].label for group in groups} == {"supported"}
+    assert {(group.source, group.dialog) for group in groups} == {("pairs", "kettle.md")}

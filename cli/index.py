@@ -192,18 +192,9 @@ def stoppable() -> Iterator[threading.Event]:
 
 @contextmanager
 def progress(state: State) -> Iterator[Callable[[IndexProgress], None]]:
-    """A callback that draws a bar for each stage; off a terminal it prints a line for each instead."""
-    seen: set[str] = set()
+    """A callback that tells how far each stage is."""
     with bars(state.err) as draw:
-
-        def told(now: IndexProgress) -> None:
-            if draw is not None:
-                draw(STAGES[now.stage], now.done, now.total)
-            elif now.stage not in seen:
-                seen.add(now.stage)
-                state.err.print(STAGES[now.stage])
-
-        yield told
+        yield lambda now: draw(STAGES[now.stage], now.done, now.total)
 
 
 def tell(state: State, collection: str, report: IndexReport) -> None:

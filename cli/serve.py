@@ -13,12 +13,13 @@ import typer
 from cli.shared.error_handler import ExitCode
 from cli.shared.options import Answering, overriding
 from cli.shared.state import InputError, State, state_of
+from text.files import path_text
 from text.sanitize import sanitize_line
 
 if TYPE_CHECKING:
     import socket
 
-    from server.chat import ChatService, Job, Readiness
+    from server.chat import ChatService, CollectionSummary, Job, Readiness
     from server.settings import Settings
 
 POLL_SECONDS = 0.2
@@ -44,6 +45,7 @@ def serve(
     """Serve the page and the API; models are fetched and documents indexed first where needed."""
     from cli.shared.reference import effective
     from cli.shared.resources import fetch_models
+    from index.loaders import walk
     from server.api.running import demand_key, listen
     from server.processes import share_heaps
     from server.store.home import hold_home, unfinished
@@ -58,6 +60,9 @@ def serve(
     for path in paths:
         if not path.exists():
             raise InputError(f"There is no file or folder {path}; correct --docs.")
+    if paths and next(walk(paths, settings.index.include, settings.index.exclude), None) is None:
+        places = ", ".join(map(path_text, paths))
+        raise InputError(f"There is no document in {places}; correct --docs, `index.include` or `index.exclude`.")
     # Before anything is fetched: another server on this home and a taken port are known at once.
     with contextlib.ExitStack() as held:
         if not settings.database.url:
@@ -140,12 +145,25 @@ async def _prepare(service: ChatService, state: State, sock: socket.socket, path
             markup=True,
         )
     readiness = await service.admin.readiness()
-    if name in {info.name for info in await service.collections.listing()}:
+    summary = next((info for info in await service.collections.listing() if info.name == name), None)
+    if summary:
         with state.err.status("loading"):
             readiness = await _settled(service)
     for problem in (*readiness.problems, *readiness.warnings):
         state.err.print(problem, style="yellow")
-    state.out.print(f"Anaphora serves [bold]{name}[/] at [bold]{address(sock)}[/] (Ctrl-C ends)", markup=True)
+    state.out.print(f"Anaphora serves [bold]{name}[/] at [bold]{address(sock)}[/] ", end="", markup=True)
+    state.out.print(f"({_about(summary, readiness)}; Ctrl-C ends)")
+
+
+def _about(summary: CollectionSummary | None, readiness: Readiness) -> str:
+    """Say how many documents are served, and what answers: an engine's name without its kind, or nothing."""
+    documents = summary.documents if summary else 0
+    held = "1 document" if documents == 1 else f"{documents:,} documents"
+    if not readiness.engine:
+        return held
+    if readiness.engine == "none":
+        return f"{held}, answered in quotes, without a model"
+    return f"{held}, answered by {sanitize_line(readiness.engine.partition(':')[2] or readiness.engine)}"
 
 
 async def _advise(service: ChatService, state: State, name: str) -> None:

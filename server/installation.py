@@ -45,10 +45,14 @@ def check_installation(settings: Settings, describe: Callable[[BaseException], s
     yield from check_python()
     yield from check_home(settings)
     yield from check_database(settings)
-    yield from check_models(settings)
+    silent = False
+    for finding in check_models(settings):
+        silent |= (finding.what, finding.level) == (LANGUAGE_MODEL, "fail")
+        yield finding
     yield from check_rewriter(settings)
     yield from check_collections(settings, describe)
-    yield from check_llm(settings)
+    if not silent:
+        yield from check_llm(settings)
     yield from check_nearby(settings)
     for check in parts("checks"):
         yield from check(settings)
@@ -114,6 +118,9 @@ def check_database(settings: Settings) -> Iterator[Finding]:
             yield Finding("database", "ok", server if isinstance(path, str) else f"{path.stat().st_size / 1e6:.1f} MB")
 
 
+LANGUAGE_MODEL = "language model"
+
+
 def check_models(settings: Settings) -> Iterator[Finding]:
     """The models the settings name are there, and are what was fetched."""
     from server.registry import hub_reference, registered_models, remembered
@@ -125,7 +132,7 @@ def check_models(settings: Settings) -> Iterator[Finding]:
     if settings.retrieval.rerank != "never":
         wanted.append(("reranker", chosen_reranker(settings)))
     if settings.llm.model in models or hub_reference(settings.llm.model):
-        wanted.append(("language model", hub_reference(settings.llm.model) or settings.llm.model))
+        wanted.append((LANGUAGE_MODEL, hub_reference(settings.llm.model) or settings.llm.model))
     for what, name in wanted:
         if name not in models and hub_reference(name):
             yield Finding(what, "fail", f"{name} is not fetched", f"Run `anaphora models fetch {name}`.")
@@ -271,7 +278,12 @@ def check_llm(settings: Settings) -> Iterator[Finding]:
     else:
         from importlib.util import find_spec
 
-        if find_spec("xllamacpp") is None:
+        from server.registry import hub_reference, registered_models
+
+        if not (model in registered_models() or hub_reference(model) or Path(model).expanduser().exists()):
+            remedy = "Name a file that is there, or one that `anaphora models` lists."
+            yield Finding("answers", "fail", f"there is no model {model!r}", remedy)
+        elif find_spec("xllamacpp") is None:
             yield Finding("answers", "fail", "the local engine is not installed", "Run `make install` again.")
         else:
             yield Finding("answers", "ok", f"{model} on this machine")

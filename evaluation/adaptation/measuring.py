@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal, cast
 import numpy as np
 
 from evaluation.adaptation.candidates import candidates
-from evaluation.adaptation.held_out import HeldOutQuestion, ranking
+from evaluation.adaptation.held_out import LEAST, HeldOutQuestion, ranking
 from evaluation.metrics import per_question
 from evaluation.questions import EvaluationError, Question
 from evaluation.run_folder import percentiles
@@ -41,8 +41,6 @@ MEASURES = ("AP", "R@5", "R@10", "R@20", "nDCG@5")
 DECIDES = "AP"
 SURE = 0.05
 """A difference with a larger p is none."""
-LEAST = 30
-"""Fewer follow-ups than that decide nothing."""
 
 Group = Literal["follow-ups", "stand-alone"]
 

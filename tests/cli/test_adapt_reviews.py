@@ -20,7 +20,8 @@ def test_an_adaptation_without_documents_learns_from_reviews_or_says_so(command_
     assert "--from review" in output
     code, output = anaphora(command_home, "adapt", "--from", "review", "--name", "better", "--collection", "docs")
     assert code != 0
-    assert "Fewer than two conversations of this collection were reviewed" in output
+    assert "Fewer than two conversations of this collection were reviewed (0)" in output
+    assert "12 conversations, with 30 follow-ups with marked passages" in output
     code, output = anaphora(command_home, "adapt", "--from", "review", "--name", "other", "--collection", "nothing")
     assert code == 3
     assert "There is no collection 'nothing'" in output

@@ -237,6 +237,20 @@ def test_doctor_is_content_with_a_complete_installation(home: Path, docs: Path) 
     assert "✗" not in result.stdout
 
 
+def test_doctor_says_of_a_model_that_is_not_there_one_thing_only(home: Path, docs: Path) -> None:
+    models = home / "models"
+    target = models.resolve()
+    models.unlink()
+    models.mkdir()
+    for name in ("bge-small-en-v1.5", "ms-marco-minilm-l12"):
+        (models / name).symlink_to(target / name)
+    for model, said in (("qwen2.5-coder-1.5b-instruct", "language model"), (f"{docs}/none.gguf", "answers")):
+        result = CliRunner(env={"ANAPHORA_LLM__MODEL": model}).invoke(app, ["doctor"])
+        assert result.exit_code == ExitCode.UNEXPECTED
+        about = [line for line in result.stdout.splitlines() if model in line and not line.startswith("  ")]
+        assert [line.partition(":")[0] for line in about] == [f"✗ {said}"]
+
+
 def test_doctor_sees_a_broken_collection(home: Path, docs: Path) -> None:
     anaphora("index", docs, "-c", "docs")
     anaphora("index", docs, "-c", "whole")

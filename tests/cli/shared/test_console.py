@@ -10,7 +10,7 @@ import pytest
 from rich.table import Table
 from rich.text import Text
 
-from cli.shared.console import SafeConsole, open_console
+from cli.shared.console import ProgressLines, SafeConsole, open_console
 from cli.shared.error_handler import SafeFormatter
 from cli.shared.language_model import progress
 from cli.shared.state import State
@@ -57,6 +57,31 @@ def test_progress_of_asking_is_drawn_on_a_terminal(console: SafeConsole) -> None
     assert "grounding" in said(console)
     assert "items/min" in said(console)
     assert is_showable(OURS.sub("", said(console)).replace("\r", ""))
+
+
+def test_where_there_is_no_terminal_a_line_each_half_minute_tells_rate_and_rest() -> None:
+    console = open_console(stderr=False)
+    console.file = StringIO()
+    seconds = 0.0
+    draw = ProgressLines(console, clock=lambda: seconds)
+    for done in range(0, 1001, 10):
+        draw("embedding passages", done, 1000)
+        seconds += 2.0
+    draw("saving", 0, 4)
+    seconds += 3600
+    draw("saving", 1, 4, "busy")
+    lines = said(console).splitlines()
+    assert lines[:3] == [
+        "embedding passages: 1,000",
+        "embedding passages: 150 of 1,000, 5.0/s, 3 min left",
+        "embedding passages: 300 of 1,000, 5.0/s, 2 min left",
+    ]
+    assert lines[-3:] == [
+        "embedding passages: 900 of 1,000, 5.0/s, 20 s left",
+        "saving",
+        "saving: 1 of 4, busy, 3.0 h left",
+    ]
+    assert len(lines) == 9
 
 
 def test_a_line_of_the_log_is_escaped() -> None:

@@ -42,10 +42,12 @@ def reviewed(n: int, thing: str) -> str:
 
 @dataclass
 class ReviewTools(Tools):
-    """The town's pages, and reviews of conversations about them."""
+    """The town's pages, and reviews of so many conversations about them."""
+
+    talks: int = len(THINGS) * 3
 
     def write_reviewed(self, path: Path) -> None:
-        path.write_text("".join(reviewed(n, thing) for n, thing in enumerate(THINGS * 3)), "utf-8")
+        path.write_text("".join(reviewed(n, thing) for n, thing in enumerate((THINGS * 3)[: self.talks])), "utf-8")
 
 
 def test_a_cross_encoder_learns_from_half_of_the_reviews_and_the_other_half_judges(tmp_path: Path) -> None:
@@ -64,6 +66,26 @@ def test_a_cross_encoder_learns_from_half_of_the_reviews_and_the_other_half_judg
         asked = list(from_reviewed(data / "held.jsonl", town))
     assert len(asked) == 3 * 22
     assert {one.dialog for one in asked} == judges
+
+
+@pytest.mark.parametrize(
+    ("talks", "told"),
+    [
+        (11, "11 conversations were reviewed, and 12 follow-ups with marked passages will judge"),
+        (28, "28 conversations were reviewed, and 28 follow-ups with marked passages will judge"),
+        (45, ""),
+    ],
+)
+def test_too_few_reviews_are_told_by_the_numbers_of_the_docs(tmp_path: Path, talks: int, told: str) -> None:
+    plan = AdaptationPlan("better", (), "reranker", kind=RERANKERS, reviewed=True, collection="town")
+    tools = ReviewTools(home=tmp_path, talks=talks)
+    result = Adaptation(tmp_path, plan, tools).run()
+    assert result is not None
+    (*_, last) = [said for said in tools.said if "were reviewed" in said] or [""]
+    assert last.startswith(told)
+    assert ("fewer than 12 conversations or 30 such follow-ups decide nothing" in last) is bool(told)
+    docs = " ".join((Path(__file__).parents[3] / "docs/operate/workbench.md").read_text("utf-8").split())
+    assert "at least 30 follow-ups with marked passages among them, and no fewer than a dozen conversations" in docs
 
 
 def test_a_rewriter_learns_every_pair_of_its_side(tmp_path: Path) -> None:

@@ -19,11 +19,15 @@ from markupsafe import Markup, escape
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """Replaces `text[start:end]` by a button that opens source `number`; `key` tells citations apart."""
+    """Replaces `text[start:end]` by a button that opens source `number`; `key` tells citations apart.
+
+    `shown` is the number that people read.
+    """
 
     start: int
     end: int
     number: int
+    shown: int
     key: int
     label: str
     attributed: bool = False
@@ -261,10 +265,11 @@ def chip_html(chip: Chip) -> Markup:
     """The button that stands for a citation."""
     return Markup(
         '<button type="button" class="{kind}" data-action="cite" data-source="{number}" data-citation="{key}"'
-        ' aria-label="Source {number}: {label}" title="{label}">{number}</button>'
+        ' aria-label="Source {shown}: {label}" title="{label}">{shown}</button>'
     ).format(
         kind="chip attributed" if chip.attributed else "chip",
         number=chip.number,
+        shown=chip.shown,
         key=chip.key,
         label=f"{chip.label} ({_ATTRIBUTED})" if chip.attributed else chip.label,
     )

@@ -167,16 +167,19 @@ def sources_html(
     citations: Sequence[CitationEvent],
     nearest: Sequence[Quotation] = (),
     *,
+    numbers: Mapping[int, int] | None = None,
     turn: str = "",
     detailed: bool = False,
 ) -> Markup:
     """The numbered passages of a turn; `citations` highlight the sentences they quote.
 
-    As long as there are none, `nearest` are highlighted. Why a source is cited can be asked of a kept `turn`. Ranks and
-    scores are shown if `detailed`: they are for agents.
+    They stand in the order of `numbers`, which people read. As long as there are none, `nearest` are highlighted. Why a
+    source is cited can be asked of a kept `turn`. Ranks and scores are shown if `detailed`: they are for agents.
     """
     nearest = () if citations else nearest
-    views = [_source(collection, passage, citations, nearest) for passage in evidence.passages]
+    shown = {passage.n: passage.n for passage in evidence.passages} | dict(numbers or {})
+    passages = sorted(evidence.passages, key=lambda passage: shown[passage.n])
+    views = [{**_source(collection, passage, citations, nearest), "number": shown[passage.n]} for passage in passages]
     return render(
         "sources.html",
         key=key,

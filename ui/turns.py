@@ -29,6 +29,7 @@ from server.chat import (
     SupportEvent,
     TokenEvent,
 )
+from server.turn.citations import reading_numbers
 from text.translation import gettext, message, ngettext
 from ui.annotations import Annotation, Chip, Doubt
 from ui.safe_html import render_markdown
@@ -216,12 +217,20 @@ class TurnView:
         pairs = [(marker, passages.get(int(marker[1]))) for marker in _MARKER.finditer(self.text)]
         return [_whole(passage, marker) for marker, passage in pairs if passage is not None]
 
+    @property
+    def numbers(self) -> dict[int, int]:
+        """The number that a person reads for each source."""
+        cited = sorted(self.shown_citations, key=lambda citation: citation.answer_start)
+        return reading_numbers((citation.n for citation in cited), (passage.n for passage in self.passages))
+
     def _annotations(self) -> list[Annotation]:
+        numbers = self.numbers
         marks: list[Annotation] = [
             Chip(
                 cited.answer_start,
                 cited.answer_end,
                 cited.n,
+                numbers[cited.n],
                 key,
                 " › ".join((cited.title, *cited.heading)),
                 cited.attributed,
@@ -251,6 +260,10 @@ class TurnView:
             notices.append(Notice("", gettext("The answer reached the longest length that is set and was cut.")))
         if self.done and self.done.warning:
             notices.append(Notice("warning", self.done.warning))
+        if self.done and any(citation.attributed for citation in self.citations):
+            notices.append(Notice("", gettext("A dashed number is a source that the answer did not name itself.")))
+        if self.done and any(not sentence.supported for sentence in self.support):
+            notices.append(Notice("", gettext("Underlined: the sources named there do not bear it out.")))
         if self.done and self.done.dropped_citations:
             many = self.done.dropped_citations
             message = ngettext(
@@ -279,7 +292,7 @@ class TurnView:
             decision=describe(rewrite, self.search_for is not None) if rewrite else None,
             alternatives=alternatives,
             folded=render_markdown(self.folded) if self.folded else "",
-            nearest=[(quoted.n, render_markdown(quoted.quote)) for quoted in self.nearest]
+            nearest=[(self.numbers.get(quoted.n, quoted.n), render_markdown(quoted.quote)) for quoted in self.nearest]
             if self.state == "running" and not self.folded
             else [],
             sure=self.sure,
@@ -314,6 +327,7 @@ class TurnView:
             self.evidence,
             self.shown_citations,
             self.nearest,
+            numbers=self.numbers,
             turn=self.id or "",
             detailed=self.traced,
         )

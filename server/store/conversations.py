@@ -15,6 +15,7 @@ from server.store.dialects import holds_words
 from server.store.records import ConversationDetail, ConversationSummary, StoredTurn
 from server.store.schema import CONVERSATIONS, TEXTS, TURNS, visible
 from server.store.turns import of_conversation, set_aside
+from server.turn.citations import reading_numbers
 from text.links import without_links
 
 TITLE_CHARS = 80
@@ -167,11 +168,17 @@ def _turn_lines(turn: StoredTurn) -> list[str]:
     parts = ["\n".join(f"> {line}".rstrip() for line in turn.question.splitlines())]
     if turn.rewrite is not None and turn.rewrite.decision in ("rewrite", "expand"):
         parts.append(f"_Searched for: {_line(turn.rewrite.text)}_")
+    citations = sorted(turn.done.citations, key=lambda citation: citation.answer_start) if turn.done else []
+    numbers = reading_numbers((citation.n for citation in citations), ())
     if turn.answer:
-        parts.append(turn.answer)
+        answer = turn.answer
+        for citation in reversed(citations):
+            marker = f"[{numbers[citation.n]}]"
+            answer = answer[: citation.answer_start] + marker + answer[citation.answer_end :]
+        parts.append(answer)
     if turn.status in _ENDINGS:
         parts.append(_ENDINGS[turn.status].format(reason=_line(turn.error.message) if turn.error else "unknown"))
-    cited = {citation.n: citation for citation in turn.done.citations} if turn.done else {}
+    cited = {numbers[citation.n]: citation for citation in citations}
     lines = list[str]()
     for n, citation in sorted(cited.items()):
         place = " > ".join(_line(part) for part in (citation.title, *citation.heading) if part)

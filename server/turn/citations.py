@@ -12,7 +12,7 @@ cites nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 
 import regex
@@ -49,6 +49,15 @@ class Marker:
 
     n: int
     text: str
+
+
+def reading_numbers(cited: Iterable[int], known: Iterable[int]) -> dict[int, int]:
+    """Return the number that a person reads for each passage of `known`: from 1, in the order they are first `cited`.
+
+    Those that are not cited follow in their own order. Programs are given the numbers of the evidence.
+    """
+    order = list(dict.fromkeys((*cited, *sorted(known))))
+    return {n: number for number, n in enumerate(order, start=1)}
 
 
 def escape_citations(text: str) -> str:

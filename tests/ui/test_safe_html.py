@@ -151,8 +151,8 @@ def test_any_text_with_any_marks_is_safe(case: tuple[str, list[Annotation]]) -> 
 
 @settings(max_examples=60, deadline=None)
 @given(marked_texts())
-@example(('!!! note "A title"\n    Text.', [Chip(3, 9, 0, 0, "Source")]))
-@example(("``` py [1]\ncode\n```", [Chip(7, 10, 1, 0, "Source")]))
+@example(('!!! note "A title"\n    Text.', [Chip(3, 9, 0, 0, 0, "Source")]))
+@example(("``` py [1]\ncode\n```", [Chip(7, 10, 1, 1, 0, "Source")]))
 def test_no_marker_is_ever_seen(case: tuple[str, list[Annotation]]) -> None:
     text, marks = case
     seen = Page(render_markdown(text.replace("\U00010a50", ""), marks)).text
@@ -215,7 +215,7 @@ def test_a_highlight_over_everything_keeps_the_structure(text: str, element: str
 
 def test_a_citation_becomes_a_button_where_its_marker_stood() -> None:
     text = "**It is so.**[2] And [3]: more."
-    html = render_markdown(text, [Chip(13, 16, 2, 0, 'A "title"')])
+    html = render_markdown(text, [Chip(13, 16, 2, 2, 0, 'A "title"')])
     assert "<strong>It is so.</strong><button" in html
     assert 'data-source="2"' in html
     assert "A &#34;title&#34;" in html

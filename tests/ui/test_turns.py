@@ -305,3 +305,12 @@ def test_a_source_that_is_no_web_address_is_no_link() -> None:
 
 def test_a_link_into_a_document_is_escaped() -> None:
     assert document_link("a b", 'x"&y', 1, 2) == "?collection=a%20b&document=x%22%26y&at=1-2"
+
+
+def test_citation_numbers_begin_at_one_in_the_order_of_the_answer() -> None:
+    view = played(Answer("Use the lid [3]. Boil it twice [1]. Again the lid [3]."))
+    numbers = re.findall(r'class="chip[^"]*" data-action="cite" data-source="(\d)"[^>]*>(\d)<', str(view.html()))
+    assert numbers == [("3", "1"), ("1", "2"), ("3", "1")]
+    shown = re.findall(r'data-source="(\d)" tabindex.*?class="number"[^>]*>(\d)<', str(view.sources_html()), re.DOTALL)
+    assert shown[:2] == [("3", "1"), ("1", "2")]
+    assert [number for _, number in shown] == [str(n) for n in range(1, len(shown) + 1)]

@@ -70,7 +70,7 @@ def job_problems(job: Job) -> list[str]:
 
 def _outcome(job: Job) -> str:
     passages = sum(file.passages for file in job.files)
-    if any(file.status == "failed" for file in job.files):
+    if not passages and any(file.status == "failed" for file in job.files):
         return gettext("not indexed")
     if job.files and all(file.status == "unchanged" for file in job.files):
         return gettext("already there")

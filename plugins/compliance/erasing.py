@@ -24,7 +24,7 @@ from index.errors import DocumentNotFound
 from index.indexer import erase_documents
 from index.version import CollectionFolder
 from server.audit_log import account, at_terminal, entry
-from server.chat.collections import Uploads
+from server.chat.uploads import PICTURES, Uploads, upload_id, upload_name
 from server.settings import Settings
 from server.store import Database, collection_rows, credentials, turns
 from server.store.conversations import clean_title
@@ -127,7 +127,10 @@ class Eraser:
         documents, advice = list[str](), list[str]()
         handed_in = [] if keep_uploads or dry_run else self.database.read_blocking(uploads_of, principal)
         for collection, document_id in handed_in:
-            if CollectionFolder(self.settings.home / "collections", collection).candidates():
+            path = Uploads(self.settings.home, 0).root(collection) / document_id
+            if path.suffix in PICTURES:
+                path.unlink(missing_ok=True)  # it came with documents in an archive, and is none
+            elif CollectionFolder(self.settings.home / "collections", collection).candidates():
                 report = self.erase_document(collection, document_id)
                 documents += report.documents
                 advice += report.advice
@@ -219,7 +222,7 @@ def forget_document(connection: Connection, collection: str, document_id: str, s
         connection.execute(update(JOBS).where(JOBS.c.id == row.id).values(files=json.dumps(remaining)))
     # Quotes made readable are made of one document's words, and of whatever else a version of its collection held.
     collection_rows.forget_cached(connection, collection)
-    collection_rows.forget_uploads(connection, collection, document_id.removeprefix("uploads/"))
+    collection_rows.forget_uploads(connection, collection, upload_name(document_id))
     forget_deleted(connection)
     return Erasure(len(conversations), changed, feedback)
 
@@ -263,7 +266,7 @@ def _own_sentences(connection: Connection, principal: str) -> list[str]:
 def uploads_of(connection: Connection, principal: str) -> list[tuple[str, str]]:
     """The files a person handed in: collections and document ids. Pushed documents are removed by their source."""
     rows = connection.execute(select(UPLOADS).where(UPLOADS.c.owner == principal, ~UPLOADS.c.name.contains("/")))
-    return [(row.collection, f"uploads/{row.name}") for row in rows]
+    return [(row.collection, upload_id(row.name)) for row in rows]
 
 
 def _erase_turn(

@@ -184,7 +184,8 @@ class SourceService(CollectionService):
         if item.content is None:
             await self._write(collection_rows.forget_uploads, source.collection, label)
         else:
-            await self._write(collection_rows.remember_upload, source.collection, label, len(item.content), ownership)
+            sizes = {label: len(item.content)}
+            await self._write(collection_rows.remember_uploads, source.collection, label, sizes, ownership)
         return await self._follow(mirror, source, ownership, lambda progress: [])
 
     @requires("server")

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import os
-import re
-import shutil
-import unicodedata
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import TYPE_CHECKING, BinaryIO, Concatenate, NamedTuple, ParamSpec, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection
 
@@ -41,13 +37,11 @@ from server.chat.documents import (
 )
 from server.chat.error_mapping import (
     MAX_ID_CHARS,
-    ChatError,
     Conflict,
     Forbidden,
     InvalidRequest,
     LimitReached,
     NotFound,
-    TooLarge,
     Unavailable,
     checked_group,
     checked_name,
@@ -58,118 +52,15 @@ from server.chat.error_mapping import (
     store_errors,
 )
 from server.chat.loaded_models import CollectionSummary
+from server.chat.uploads import ARCHIVE, FOLDER, Room, safe_name, upload_name
 from server.jobs import JobProgress
 from server.plugins import parts
 from server.store import collection_rows, jobs
 from server.store.records import FileResult, Job, JobKind
 from server.turn.events import PageBox
-from text.files import replacing
 
 if TYPE_CHECKING:
     from index.records import DocumentInfo
-
-
-FOLDER = "uploads"
-"""What every uploaded document's id begins with."""
-
-_CHUNK = 1 << 20
-_MIB = 1 << 20
-_NAME_BYTES = 180
-_RESERVED = re.compile(r"(?i)(con|prn|aux|nul|com\d|lpt\d)(\..*)?")
-
-
-def safe_name(name: str, suffixes: frozenset[str] | set[str]) -> str:
-    """A file name without folders, controls and surprises, its suffix kept. Raises InvalidRequest."""
-    last = PurePosixPath(PureWindowsPath(unicodedata.normalize("NFC", name)).name).name
-    kept_characters = "".join(
-        char if unicodedata.category(char)[0] not in "CZ" and char not in '<>:"|?*\\/' else " " for char in last
-    )
-    cleaned = " ".join(kept_characters.split()).strip(". ")
-    stem, suffix = os.path.splitext(cleaned)
-    if suffix.lower() not in suffixes or not stem.strip(". "):
-        listed = ", ".join(sorted(suffixes))
-        raise InvalidRequest(
-            f"A file of this kind cannot be indexed. Known are {listed}.", code="unknown_file_type", param="file"
-        )
-    if _RESERVED.fullmatch(cleaned):
-        stem = f"_{stem}"
-    room = _NAME_BYTES - len(suffix.encode())
-    return stem.encode()[:room].decode(errors="ignore").rstrip() + suffix.lower()
-
-
-class Room(NamedTuple):
-    """Bytes that somebody has stored, and may store."""
-
-    used: int
-    allowed: int
-
-    def demand(self, size: int, param: str) -> None:
-        """Raise TooLarge where so many bytes more are not allowed."""
-        if size > self.allowed - self.used:
-            raise TooLarge(
-                f"Your files have {self.used / _MIB:.1f} MiB, and with this one more than the {self.allowed >> 20} MiB "
-                "that are allowed (limits.stored_mb). Remove some that are not needed.",
-                code="storage_limit",
-                param=param,
-            )
-
-
-class Uploads:
-    """The uploads of one home folder."""
-
-    def __init__(self, home: Path, max_bytes: int) -> None:
-        self._root = home / "uploads"
-        self._max_bytes = max_bytes
-
-    def root(self, collection: str) -> Path:
-        """The folder to index for a collection's uploads; it may not exist."""
-        return self._root / collection
-
-    def holds(self, collection: str, path: Path) -> bool:
-        """Whether a file is an upload of this collection."""
-        return path.resolve().is_relative_to((self._root / collection).resolve())
-
-    def keep(self, collection: str, name: str, content: BinaryIO, room: Room | None = None) -> Path:
-        """Store an upload in place of one of the same name; nothing is seen of it before it is whole.
-
-        `room` is what whoever brings it has stored and may store. Raises TooLarge, InvalidRequest for an empty file, or
-        Unavailable when it cannot be written.
-        """
-        folder = self._root / collection / FOLDER
-        try:
-            with replacing(folder / name) as draft, draft.open("wb") as target:
-                if self._copy(content, target, room) == 0:
-                    raise InvalidRequest(f"The file {name} is empty.", code="empty_file", param="file")
-        except OSError as error:
-            raise Unavailable(
-                f"The file {name} could not be stored ({error.strerror or error}). Free some space on the server's "
-                "disk and upload it again.",
-                code="disk_full",
-            ) from error
-        return (folder / name).resolve()
-
-    def _copy(self, content: BinaryIO, target: BinaryIO, room: Room | None) -> int:
-        size = 0
-        while chunk := content.read(_CHUNK):
-            size += len(chunk)
-            self._check(size, room)
-            target.write(chunk)
-        return size
-
-    def _check(self, size: int, room: Room | None) -> None:
-        if room is not None:
-            room.demand(size, "file")
-        if size > self._max_bytes:
-            raise TooLarge(f"A file may have {self._max_bytes >> 20} MiB at most.", param="file")
-
-    def remove_all(self, collection: str) -> None:
-        """Delete every upload of a collection."""
-        try:
-            shutil.rmtree(self._root / collection)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise ChatError(f"The uploads of {collection} could not be deleted: {error}.") from error
 
 
 JOB_SECONDS = 5
@@ -214,21 +105,29 @@ class CollectionService(ServiceBase):
     async def upload(self, collection: str, filename: str, content: BinaryIO) -> Job:
         """Keep a file and index it in the background; the collection is made if it is new.
 
-        A file of the same name is replaced. Raises InvalidRequest, TooLarge or Unavailable.
+        A file of the same name is replaced. Of a zip archive the documents and pictures are kept, in a folder of its
+        name that replaces the one that was there. Raises InvalidRequest, TooLarge or Unavailable.
         """
         from index.loaders import suffixes
 
-        name = checked_name(collection)
-        file = safe_name(filename[:MAX_ID_CHARS], set(suffixes()))
+        name, uploads = checked_name(collection), self.core.uploads
+        known = suffixes()
+        file = safe_name(filename[:MAX_ID_CHARS], known | {ARCHIVE})
+        packed = file.endswith(ARCHIVE) and ARCHIVE not in known
+        if packed:
+            stem, dot, ending = file.removesuffix(ARCHIVE).rpartition(".")
+            # A file of that name may come beside it.
+            file = f"{stem}-{ending}" if f".{ending}" in known else f"{stem}{dot}{ending}"
         ownership = await self._made(name, "")
         room = await self._room(name, file)
-        stored = await asyncio.to_thread(self.core.uploads.keep, name, file, content, room)
-        size = (await asyncio.to_thread(stored.stat)).st_size
-        await self._write(collection_rows.remember_upload, name, file, size, ownership)
+        keep = partial(uploads.unpack, known=known) if packed else uploads.keep
+        stored, sizes = await asyncio.to_thread(keep, name, file, content, room)
+        await self._write(collection_rows.remember_uploads, name, file, sizes, ownership)
 
         def work(progress: JobProgress) -> Iterable[FileResult]:
+            gone = self._gone(name, stored) if packed else []
             # By its folder, not by itself, so that its id does not depend on what it came with.
-            return self._index(progress, name, [self.core.uploads.root(name)], prune=False, only=stored)
+            return [*gone, *self._index(progress, name, [uploads.root(name)], prune=False, only=stored)]
 
         await self.account("document.upload", f"{FOLDER}/{file}", collection=name, group=ownership.group)
         return await self._submit("upload", name, work, ownership)
@@ -265,7 +164,7 @@ class CollectionService(ServiceBase):
             await asyncio.to_thread(path.unlink, missing_ok=True)
         except OSError as error:
             raise Unavailable(f"{path.name} could not be deleted: {error.strerror or error}.") from error
-        await self._write(collection_rows.forget_uploads, name, path.name)
+        await self._write(collection_rows.forget_uploads, name, upload_name(key))
         return await self._submit("delete", name, work, ownership)
 
     @requires("server")
@@ -412,13 +311,16 @@ class CollectionService(ServiceBase):
 
     def _index_root(self, progress: JobProgress, name: str, root: Path) -> list[FileResult]:
         """Index a folder of ours as it is now, which may have become empty."""
-        gone, real = list[FileResult](), root.resolve()
-        if self.core.opened.exists(name):
-            gone = self._delete(
-                name, lambda info: Path(info.path).is_relative_to(real) and not Path(info.path).exists()
-            )
+        gone = self._gone(name, root)
         left = any(path.is_file() and not path.name.startswith(".") for path in root.rglob("*"))
         return [*gone, *(self._index(progress, name, [root], prune=False) if left else [])]
+
+    def _gone(self, name: str, root: Path) -> list[FileResult]:
+        """Take documents out whose files below a folder of ours are gone."""
+        real = root.resolve()
+        if not self.core.opened.exists(name):
+            return []
+        return self._delete(name, lambda info: Path(info.path).is_relative_to(real) and not Path(info.path).exists())
 
     def _with_uploads(self, name: str, sources: Sequence[Path]) -> list[Path]:
         return [*sources, *(root for root in self._own_roots(name) if root.is_dir())]
@@ -473,7 +375,8 @@ class CollectionService(ServiceBase):
         if report.version:
             # Open it now, so that the next question need not wait for that.
             self.core.opened.get(name)
-        return [FileResult.model_validate(file) for file in report.files if only in (None, Path(file.path))]
+        files = [file for file in report.files if only is None or Path(file.path).is_relative_to(only)]
+        return [FileResult.model_validate(file) for file in files]
 
     @requires("read")
     async def documents(self, collection: str) -> list[DocumentSummary]:

@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 from index.errors import IndexingError
 from server.access import LOCAL, Principal
 from server.chat.admin import AdminService, AnswerWatch, Probe, database_problem, disk_problem, search_problem
-from server.chat.collections import CollectionService, Uploads
+from server.chat.collections import CollectionService
 from server.chat.conversations import ConversationService
 from server.chat.documents import PictureCache, Suggestion
 from server.chat.error_mapping import ChatError, store_errors
@@ -26,6 +26,7 @@ from server.chat.limits import Admission, Patience, PrincipalLimits
 from server.chat.loaded_models import ChosenModels, Collections, ServiceModels
 from server.chat.reviews import ReviewService
 from server.chat.turns import TurnService
+from server.chat.uploads import Uploads
 from server.jobs import JobRunner
 from server.metrics import Metrics
 from server.settings import Settings

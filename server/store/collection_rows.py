@@ -1,16 +1,16 @@
 """Rows about collections: their groups, uploads, the paths they were indexed from, and cached evidence.
 
 A collection that was granted to nobody belongs to the group `default`. A pushed document is named by its source and
-key, with a slash between, which no name of a file has.
+key, with a slash between, which no name of an upload has: what came in an archive is named by its path with colons.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from sqlalchemy import Connection, and_, delete, func, not_, select
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, not_, or_, select
 
 from server.access import DEFAULT_GROUP, Ownership
 from server.store.dialects import put
@@ -71,22 +71,33 @@ def revoke_grant(connection: Connection, collection: str, group: str) -> bool:
     return connection.execute(gone).rowcount > 0
 
 
-def remember_upload(connection: Connection, collection: str, name: str, size: int, ownership: Ownership) -> None:
-    """Remember whose an upload or a pushed document is, of so many bytes, in place of one of the same name."""
-    row = {"collection": collection, "name": name, "owner": ownership.owner, "group_name": ownership.group}
-    put(connection, UPLOADS, {**row, "bytes": size, "created": time.time()})
+def remember_uploads(
+    connection: Connection, collection: str, name: str, sizes: Mapping[str, int], ownership: Ownership
+) -> None:
+    """Remember whose an upload is, or each file of an archive, with its bytes, in the place of what had that name."""
+    forget_uploads(connection, collection, name)
+    now = time.time()
+    row = {"collection": collection, "owner": ownership.owner, "group_name": ownership.group, "created": now}
+    put(connection, UPLOADS, *({**row, "name": file, "bytes": size} for file, size in sizes.items()))
 
 
 def uploaded_bytes(connection: Connection, owner: str, but: tuple[str, str]) -> int:
     """Bytes of an owner's uploads, without the one of this collection and name."""
-    that = and_(UPLOADS.c.collection == but[0], UPLOADS.c.name == but[1])
-    return int(connection.scalar(select(func.sum(UPLOADS.c.bytes)).where(UPLOADS.c.owner == owner, not_(that))) or 0)
+    others = UPLOADS.c.owner == owner, not_(_named(*but))
+    return int(connection.scalar(select(func.sum(UPLOADS.c.bytes)).where(*others)) or 0)
 
 
 def forget_uploads(connection: Connection, collection: str, name: str | None = None) -> None:
-    """Forget an upload, or every one of a collection."""
-    gone = delete(UPLOADS).where(UPLOADS.c.collection == collection)
-    connection.execute(gone if name is None else gone.where(UPLOADS.c.name == name))
+    """Forget an upload, those of an archive of that name, or every one of a collection."""
+    that = UPLOADS.c.collection == collection if name is None else _named(collection, name)
+    connection.execute(delete(UPLOADS).where(that))
+
+
+def _named(collection: str, name: str) -> ColumnElement[bool]:
+    """The rows of an upload: its own, or those of the files that came in an archive of that name."""
+    # A pushed document's key may hold colons of its own.
+    within = not_(UPLOADS.c.name.contains("/")) & UPLOADS.c.name.startswith(f"{name}:", autoescape=True)
+    return and_(UPLOADS.c.collection == collection, or_(UPLOADS.c.name == name, within))
 
 
 def forget_pushed(connection: Connection, collection: str, source: str) -> None:

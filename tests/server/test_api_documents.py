@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from server.chat.collections import safe_name
+from server.chat.uploads import safe_name
 
 SUFFIXES = frozenset({".md", ".pdf", ".txt"})
 

@@ -112,6 +112,9 @@ def test_a_failed_file_is_told_with_its_reason() -> None:
     job = Job(id="1", kind="upload", collection="docs", state="done", files=(file,), created=0, updated=0)
     assert job_words(job) == "not indexed"
     assert job_problems(job) == ["a.pdf: The file is damaged; save it again."]
+    # Of an archive the rest may be there all the same.
+    rest = FileResult(document_id="b.md", status="indexed", passages=1)
+    assert job_words(job.model_copy(update={"files": (*job.files, rest)})) == "ready, 1 passage"
 
 
 def test_conversations_are_grouped_by_day() -> None:

@@ -46,9 +46,15 @@ async def list_documents(collection: CollectionName, service: Service) -> Listin
 
 @router.post("/v1/collections/{collection}/documents", status_code=202, summary="Upload a document")
 async def upload_document(
-    collection: CollectionName, file: Annotated[UploadFile, File(description="The document.")], service: Service
+    collection: CollectionName,
+    file: Annotated[UploadFile, File(description="The document, or a zip archive of documents.")],
+    service: Service,
 ) -> Job:
-    """Keep a file and index it in the background; a file of the same name is replaced."""
+    """Keep a file and index it in the background; a file of the same name is replaced.
+
+    Of a zip archive the documents and pictures are kept, as `uploads/ARCHIVE/PATH`; they replace all that came with an
+    earlier one of that name.
+    """
     return await service.collections.upload(collection, file.filename or "", file.file)
 
 

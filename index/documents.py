@@ -21,6 +21,8 @@ REFERENCES = "references"
 LINKS = "links"
 """In a document's metadata: the links of a file whose text shows only their words, as JSON: `[start, end, address]`."""
 
+OPENING = "opening"
+"""In a passage's metadata: what opens the code block or table within which it begins: a fence's line, a header."""
 
 LABELS = "ref_labels"
 """In a document's metadata: names by which other documents refer to its places, as JSON, each with its heading's anchor

@@ -129,14 +129,15 @@ def _source(
 ) -> dict[str, Any]:
     """Return the further fields that the panel shows of a passage."""
     cited = [(key, cite) for key, cite in enumerate(citations) if cite.passage_id == passage.passage_id]
-    highlights = [Highlight(cite.start - passage.start, cite.end - passage.start, key) for key, cite in cited]
+    origin = passage.origin
+    highlights = [Highlight(cite.start - origin, cite.end - origin, key) for key, cite in cited]
     near = [quoted for quoted in nearest if quoted.n == passage.n]
-    highlights += [Highlight(quoted.start - passage.start, quoted.end - passage.start, None) for quoted in near]
+    highlights += [Highlight(quoted.start - origin, quoted.end - origin, None) for quoted in near]
     return {
         "passage": passage,
         "start": min((cite.start for _, cite in cited if cite.end > cite.start), default=passage.start),
         "end": max((cite.end for _, cite in cited if cite.end > cite.start), default=passage.end),
-        "text": formatted(passage.document_id, passage.text, highlights, collection),
+        "text": formatted(passage.document_id, passage.opened, highlights, collection),
         "link": document_link(collection, passage.document_id, passage.start, passage.end),
         # Where the source itself can be opened, at the cited sentence.
         "address": _web_link(next((cite.url for _, cite in cited if cite.url), passage.source)),

@@ -61,13 +61,14 @@ def asked_term(question: str) -> str:
 
 
 def definition(
-    question: str, scored: Sequence[tuple[float, Support]], evidence: Sequence[Evidence], *, read: bool
+    asked: Sequence[str], scored: Sequence[tuple[float, Support]], evidence: Sequence[Evidence], *, read: bool
 ) -> Support | None:
-    """Return the best of the `scored` sentences that says what the question asks the meaning of; None where none does.
+    """Return the best of the `scored` sentences that says what a question asks the meaning of; None where none does.
 
-    That is one whose subject is the term, or the first sentence of a section that is named so.
+    `asked` is the question as typed, and then with what it leans on. Such a sentence is one whose subject is the term,
+    or the first of a section that is named so.
     """
-    term = set(stems(asked_term(question)))
+    term = next((term for question in asked if (term := set(stems(asked_term(question))))), set[str]())
     if not term or not scored:
         return None
     best = scored[0][0]

@@ -62,6 +62,19 @@ class Evidence(_Event):
         default=[], description="Where on its pages the text stands, for documents with pages."
     )
     region: str = Field(default="", description="The kind of the page's part that most of it stands in, where known.")
+    opening: str = Field(
+        default="", description="What opens the code block or table within which the passage begins; empty elsewhere."
+    )
+
+    @property
+    def opened(self) -> str:
+        """The text below what opens it: Markdown that can be read alone."""
+        return f"{self.opening}\n{self.text}" if self.opening else self.text
+
+    @property
+    def origin(self) -> int:
+        """The offset in the document at which `opened` would begin; what lies before `start` is not the passage's."""
+        return self.start - (len(self.opened) - len(self.text))
 
 
 class RewriteEvent(_Event):

@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 import regex
 
+from index.documents import OPENING
 from index.query import Hit
 from server.turn.definitions import definition
 from server.turn.events import Evidence
@@ -140,6 +141,7 @@ def numbered(n: int, hit: Hit) -> Evidence:
         start=passage.start,
         end=passage.end,
         text=passage.text,
+        opening=str(passage.metadata.get(OPENING, "")),
         source=str(passage.metadata.get("source", passage.document_id)),
         score=hit.score,
         ranks=dict(hit.ranks),
@@ -194,8 +196,8 @@ def excerpts(question: str, evidence: Sequence[Evidence], scorer: SupportScorer,
     Everything where it fits. Else the best sentences, in reading order; a passage of which none was chosen is
     left out. At least one sentence is always there, even where it alone is larger than the budget.
     """
-    if sum(_header(passage) + count_tokens(passage.text) for passage in evidence) <= budget:
-        return {passage.n: passage.text for passage in evidence}
+    if sum(_header(passage) + count_tokens(passage.opened) for passage in evidence) <= budget:
+        return {passage.n: passage.opened for passage in evidence}
     places = {passage.n: passage for passage in evidence}
     matches = {passage.n: scorer.matches(question, passage.n) for passage in evidence}
     leads = {n: _lead_ins(sentences) for n, sentences in matches.items()}
@@ -244,13 +246,13 @@ def _lead_ins(sentences: Sequence[Support]) -> dict[int, int]:
 
 
 def _joined(passage: Evidence, sentences: Sequence[Support]) -> str:
-    rows = table_rows(passage.text)
+    rows = table_rows(passage.opened)
     text, end = "", None
     for sentence in sentences:
-        start = sentence.start - passage.start
-        between = passage.text[end:start] if end is not None else ""
+        start = sentence.start - passage.origin
+        between = passage.opened[end:start] if end is not None else ""
         text += (GAP if between.strip() else between) + rows.get(start, sentence.quote)
-        end = sentence.end - passage.start
+        end = sentence.end - passage.origin
     return text
 
 
@@ -259,10 +261,15 @@ def _header(passage: Evidence) -> int:
 
 
 def best_sentences(
-    question: str, evidence: Sequence[Evidence], scorer: SupportScorer | None = None, read: Read | None = None
+    question: str,
+    evidence: Sequence[Evidence],
+    scorer: SupportScorer | None = None,
+    read: Read | None = None,
+    *,
+    typed: str = "",
 ) -> list[Support]:
     """As `nearest_sentences`; empty where none matches well."""
-    quotes, sure = nearest_sentences(question, evidence, scorer, read)
+    quotes, sure = nearest_sentences(question, evidence, scorer, read, typed=typed)
     return quotes if sure else []
 
 
@@ -272,6 +279,8 @@ def nearest_sentences(
     scorer: SupportScorer | None = None,
     read: Read | None = None,
     reads: float = READS,
+    *,
+    typed: str = "",
 ) -> tuple[list[Support], bool]:
     """Up to three sentences that speak to `question`, best first, and whether one matches well; empty where none may.
 
@@ -281,10 +290,13 @@ def nearest_sentences(
 
     A sentence that ends with a colon brings the code, list or table below it, or else what follows it, and so does a
     question, which says nothing alone. Passages found earlier count a little more.
+
+    `typed` is the question in a person's own words, where `question` holds more: what it names counts first.
     """
+    asked = (typed or question, question)
     # A row of a table says nothing to who compares words; read as a sentence, with the names of its columns, it does.
     rows = _rows(evidence) if read is not None else {}
-    scored = _quotable(question, evidence, scorer or SupportScorer(evidence), rows)
+    scored = _quotable(question, evidence, scorer or SupportScorer(evidence), rows, asked)
     least, close = MATCHES, CLOSE * scored[0][0] if scored else 0.0
     if read is not None and scored:
         scored, least = _read(question, scored[:READ], rows, read), reads
@@ -293,7 +305,7 @@ def nearest_sentences(
         return [], False
     sure = scored[0][0] >= least
     # What something is comes before its uses.
-    said = definition(question, scored, evidence, read=read is not None)
+    said = definition(asked, scored, evidence, read=read is not None)
     chosen = [said] if said else []
     for score, quote in scored:
         count = sum(support.n == quote.n for support in chosen)
@@ -302,13 +314,13 @@ def nearest_sentences(
             chosen.append(quote)
         if len(chosen) == QUOTES:
             break
-    return finished(question, chosen, evidence, doubted=not sure), sure
+    return finished(asked, chosen, evidence, doubted=not sure), sure
 
 
 def _rows(evidence: Sequence[Evidence]) -> dict[tuple[int, int], str]:
     """The rows of tables as sentences, by passage and offset."""
-    every = ((passage, table_rows(passage.text)) for passage in evidence)
-    return {(passage.n, passage.start + at): row for passage, rows in every for at, row in rows.items() if row}
+    every = ((passage, table_rows(passage.opened)) for passage in evidence)
+    return {(passage.n, passage.origin + at): row for passage, rows in every for at, row in rows.items() if row}
 
 
 def _read(
@@ -327,7 +339,11 @@ def best_match(question: str, evidence: Sequence[Evidence], scorer: SupportScore
 
 
 def _quotable(
-    question: str, evidence: Sequence[Evidence], scorer: SupportScorer, rows: Collection[tuple[int, int]] = ()
+    question: str,
+    evidence: Sequence[Evidence],
+    scorer: SupportScorer,
+    rows: Collection[tuple[int, int]] = (),
+    asked: Sequence[str] = (),
 ) -> list[tuple[float, Support]]:
     by_place: dict[tuple[int, int, int], tuple[float, Support]] = {}
     for rank, passage in enumerate(evidence):
@@ -335,10 +351,10 @@ def _quotable(
         for i, match in enumerate(matches):
             quote = _with_sequel(match, matches[i + 1] if i + 1 < len(matches) else None, passage)
             quote = _item(quote, passage)
-            start, read = match.start - passage.start, (match.n, match.start) in rows
+            start, read = match.start - passage.origin, (match.n, match.start) in rows
             if len(match.quote) > LONGEST or _ASKS.search(quote.quote):
                 continue
-            if may_be_quoted(question, match.quote, quote.quote, start, passage.text, read=read):
+            if may_be_quoted(asked or (question,), match.quote, quote.quote, start, passage.opened, read=read):
                 score = match.score * (1 - _RANK_DISCOUNT * rank)
                 place = (quote.n, quote.start, quote.end)
                 if place not in by_place or by_place[place][0] < score:
@@ -348,10 +364,11 @@ def _quotable(
 
 def _item(match: Support, passage: Evidence) -> Support:
     """With the rest of the item of a list that it lies in: what an option is for, and its default."""
-    start, end = block_around(passage.text, match.start - passage.start, match.end - passage.start, items=True)
-    if end - start > LONGEST or (start, end) == (match.start - passage.start, match.end - passage.start):
+    text, origin = passage.opened, passage.origin
+    start, end = block_around(text, match.start - origin, match.end - origin, items=True)
+    if end - start > LONGEST or (start, end) == (match.start - origin, match.end - origin):
         return match
-    return replace(match, quote=passage.text[start:end], start=passage.start + start, end=passage.start + end)
+    return replace(match, quote=text[start:end], start=origin + start, end=origin + end)
 
 
 def _with_sequel(match: Support, sequel: Support | None, passage: Evidence) -> Support:
@@ -366,9 +383,9 @@ def _with_sequel(match: Support, sequel: Support | None, passage: Evidence) -> S
 
 def following_block(sentence: Support, passage: Evidence) -> Support:
     """The code, list or table that a sentence of the passage leads to by a colon; empty where there is none."""
-    end = sentence.end - passage.start
-    stop = sequel_end(passage.text, end) if LEADS_IN.search(sentence.quote) else end
-    return replace(sentence, quote=passage.text[end:stop], start=sentence.end, end=passage.start + stop)
+    end = sentence.end - passage.origin
+    stop = sequel_end(passage.opened, end) if LEADS_IN.search(sentence.quote) else end
+    return replace(sentence, quote=passage.opened[end:stop], start=sentence.end, end=passage.origin + stop)
 
 
 def _overlap(first: Support, other: Support) -> bool:

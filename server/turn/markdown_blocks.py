@@ -66,6 +66,18 @@ def code_below(text: str, end: int, longest: int = LONGEST) -> int:
     return block.end if block and block.kind == "code" and block.end - block.start <= longest else end
 
 
+def is_code(text: str, at: int) -> bool:
+    """Whether the character at `at` stands in a block of code."""
+    return any(block.start <= at < block.end for block in _blocks(text) if block.kind == "code")
+
+
+def fence_above(text: str, at: int) -> str:
+    """The line that opens the code block within which `at` stands; empty for its first line, and outside of code."""
+    inside = (block for block in _blocks(text) if block.kind == "code" and block.start < at < block.end)
+    line = next((_words(text, block).partition("\n")[0] for block in inside), "")
+    return line.strip()
+
+
 def lead_above(text: str, start: int) -> int:
     """The start of the sentence above the block at `start` that leads to it by a colon; `start` where none does."""
     above = [block for block in _blocks(text) if block.end <= start and block.kind == "prose"]

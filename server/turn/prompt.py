@@ -175,7 +175,7 @@ def build_prompt(
     typed = clip(typed, room // 2)
     near = [(n, clip(quote, CLOSEST_TOKENS // len(closest) - 6)) for n, quote in closest]
     room -= count_tokens(typed) + sum(count_tokens(quote) + 6 for _, quote in near)
-    texts = {passage.n: passage.text for passage in evidence} if excerpts is None else excerpts
+    texts = {passage.n: passage.opened for passage in evidence} if excerpts is None else excerpts
     passages = _passages([passage for passage in evidence if passage.n in texts], texts, max(room, 0))
     before = [message for example in examples for message in _example(form.text, *example)]
     room -= count_tokens(passages) + sum(count_tokens(message.text) + MESSAGE_OVERHEAD for message in before)

@@ -11,7 +11,7 @@ from textwrap import dedent
 import regex
 
 from server.turn.events import Evidence
-from server.turn.markdown_blocks import FRAME, step_lists
+from server.turn.markdown_blocks import FRAME, fence_above, step_lists
 from server.turn.support import Support
 from server.turn.tables import head_above, table_at
 from text.links import without_links
@@ -31,16 +31,18 @@ _TAG = regex.compile(r"\s*</?[A-Za-z][\w.-]*(?:\s[^<>\n]{0,300})?/?>\s*")
 
 def quote_text(support: Support, passage: Evidence) -> str:
     """Return a quote as Markdown to show; the quote itself is a stretch of the passage."""
-    start, end = support.start - passage.start, support.end - passage.start
+    whole, start, end = passage.opened, support.start - passage.origin, support.end - passage.origin
     # Below an item of a list code is indented; alone that would make it code that shows its fences.
     first, line, more = sanitize_text(support.quote).partition("\n")
     text = dedent(support.quote) if first[:1].isspace() else f"{first}{line}{dedent(more)}"
-    if table_at(passage.text, start):
+    if table_at(whole, start):
         # A row alone would be no table, and nobody could tell what its cells are.
         rows = "\n".join(line.strip() for line in text.split("\n"))
-        return without_links(_BREAK.sub(" ", sanitize_text(head_above(passage.text, start) + rows)))
+        return without_links(_BREAK.sub(" ", sanitize_text(head_above(whole, start) + rows)))
+    if fence := fence_above(whole, start):
+        text = f"{fence}\n{CUT}\n{text}"
     shown = without_links(_readable(_unquoted(sanitize_text(text))))
-    return shown + (f"\n\n{CUT}" if _is_cut(passage.text, start, end) else "")
+    return shown + (f"\n\n{CUT}" if _is_cut(whole, start, end) else "")
 
 
 def _readable(text: str) -> str:

@@ -275,12 +275,16 @@ class Reply:
             read_question = partial(search.read, plan.asked, context=plan.context)
             question = plan.matching
             sentences, sure = nearest_sentences(
-                question, passages, scorer, lambda _, texts: read_question(texts), READS_IN_CONTEXT
+                question, passages, scorer, lambda _, texts: read_question(texts), READS_IN_CONTEXT, typed=plan.question
             )
         else:
             question = plan.meaning
-            sentences, sure = nearest_sentences(question, passages, scorer, search.read if search else None)
-        by_words = [] if sure or question == plan.matching else best_sentences(plan.matching, passages, scorer)
+            sentences, sure = nearest_sentences(
+                question, passages, scorer, search.read if search else None, typed=plan.question
+            )
+        by_words = []
+        if not sure and question != plan.matching:
+            by_words = best_sentences(plan.matching, passages, scorer, typed=plan.question)
         self._doubtful = bool(sentences) and not (sure or by_words)
         return by_words or sentences
 

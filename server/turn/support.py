@@ -86,7 +86,9 @@ class SupportScorer:
     def __init__(self, evidence: Sequence[Evidence], language: str = ENGLISH) -> None:
         self._language = language
         self._evidence = {passage.n: passage for passage in evidence}
-        self._sentences = {passage.n: _cut(passage.text, language) for passage in evidence}
+        self._sentences = {
+            passage.n: _cut(passage.opened, language, passage.start - passage.origin) for passage in evidence
+        }
         self._numbers = {
             passage.n: numbers(" ".join((passage.title, *passage.heading, passage.text))) for passage in evidence
         }
@@ -163,8 +165,8 @@ class SupportScorer:
 
     @staticmethod
     def _at(sentence: _Sentence, passage: Evidence, score: float) -> Support:
-        quote = passage.text[sentence.start : sentence.end]
-        return Support(passage.n, score, quote, passage.start + sentence.start, passage.start + sentence.end)
+        quote, origin = passage.opened[sentence.start : sentence.end], passage.origin
+        return Support(passage.n, score, quote, origin + sentence.start, origin + sentence.end)
 
     def _window(self, statement: str, n: int) -> _Window:
         """The sentence of passage `n` that matches best."""
@@ -195,10 +197,11 @@ class SupportScorer:
 
 
 @lru_cache(512)
-def _cut(passage: str, language: str) -> tuple[_Sentence, ...]:
-    """The sentences of a passage, remembered: the turns of a conversation find the same passages."""
+def _cut(passage: str, language: str, begin: int = 0) -> tuple[_Sentence, ...]:
+    """The sentences of a passage from `begin` on, remembered: the turns of a conversation find the same passages."""
     sentences = []
-    for start, end in sentence_spans(passage) or [(0, len(passage))]:
+    spans = [(max(start, begin), end) for start, end in sentence_spans(passage) if end > begin]
+    for start, end in spans or [(begin, len(passage))]:
         text = passage[start:end]
         clauses = tuple((frozenset(stems(clause, language)), negations(clause) > 0) for clause in _CLAUSE.split(text))
         sentences.append(_Sentence(start, end, frozenset(stems(text, language)), clauses))

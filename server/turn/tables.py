@@ -7,6 +7,7 @@ cell may be quoted: 2.53 is neither 2.5 nor 2.37.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -158,9 +159,21 @@ class NamedRows:
     rows: tuple[TableRow, ...]
 
 
+def named(asked: Sequence[str], table: MarkdownTable) -> NamedRows:
+    """Return which rows a question names, and which may answer it.
+
+    `asked` is the question as typed, and then with what it leans on: the words before tell only where its own do not.
+    """
+    for question in dict.fromkeys(asked):
+        rows = _named(question, table)
+        if rows.rows or len(rows.allowed) < len(table.rows):
+            return rows
+    return NamedRows(table.rows, ())
+
+
 @lru_cache(256)
-def named(question: str, table: MarkdownTable) -> NamedRows:
-    """Return which rows `question` names, and which may answer it.
+def _named(question: str, table: MarkdownTable) -> NamedRows:
+    """Return the same of one text.
 
     A cell counts whole: 2.5 does not name the row of 2.53 (`3.13.x` is named by each of its releases). Where a cell
     that identifies something is named (a number, an option, a path, code), only the rows with most such cells may

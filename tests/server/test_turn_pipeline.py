@@ -374,12 +374,12 @@ def test_evidence_is_cut_and_stemmed_off_the_event_loop(
 ) -> None:
     cutting, threads = support._cut, set[threading.Thread]()
 
-    def slowly(text: str, language: str) -> tuple[support._Sentence, ...]:
+    def slowly(text: str, language: str, begin: int = 0) -> tuple[support._Sentence, ...]:
         threads.add(threading.current_thread())
         until, begun = time.monotonic() + 5, ticks
         while ticks < begun + 6 and time.monotonic() < until:
             time.sleep(0.001)
-        return cutting(text, language)
+        return cutting(text, language, begin)
 
     monkeypatch.setattr(support, "_cut", slowly)
     ticks = 0

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from server.turn.answer import AnswerReader
+from server.turn.events import Evidence
 from server.turn.evidence import Read, best_sentences, nearest_sentences
 from server.turn.markdown_blocks import LONGEST
 from server.turn.quote_shapes import asks_to_do, is_stub
@@ -65,6 +66,16 @@ def test_a_row_is_the_one_that_the_question_names_and_stands_below_its_header(li
     assert text == HEAD + "> | 2.53    | 1.21 | 2025-07-31      |\n>\n> [1]"
 
 
+def test_what_a_follow_up_names_itself_counts_before_what_it_leans_on() -> None:
+    passages = evidence(COMPATIBILITY)
+    read = reading("2.37", "Release")
+    follow_up = "which go for 2.37? and for 2.53?"
+    quotes, _ = nearest_sentences(follow_up, passages, read=read, typed="and for 2.53?")
+    assert [quote.quote.split()[1] for quote in quotes] == ["2.53"]
+    quotes, _ = nearest_sentences("which go for 2.45? and until when?", passages, read=read, typed="and until when?")
+    assert [quote.quote.split()[1] for quote in quotes] == ["2.45"]
+
+
 def test_a_release_names_the_row_of_its_series() -> None:
     assert "| 2.54.x  | 1.22 |" in shown(COMPATIBILITY, "until when is 2.54.3 supported?", "2.54")
 
@@ -108,6 +119,42 @@ def test_a_table_without_outer_bars_has_its_header_too() -> None:
 def test_breaks_and_links_in_cells_are_words() -> None:
     text = "| Variable | Use |\n|---|---|\n| `TZ` | The zone.<br/>See [the list](https://example.org). |\n"
     assert "| `TZ` | The zone. See the list. |" in shown(text, "what is TZ for?", "TZ")
+
+
+def opened(text: str, opening: str) -> Evidence:
+    """A passage that begins within a block which `opening` opens, at 500 in its document."""
+    [passage] = evidence(text)
+    return passage.model_copy(update={"opening": opening, "start": 500, "end": 500 + len(text)})
+
+
+def quotes_of(passage: Evidence, question: str, *words: str) -> tuple[str, list[str]]:
+    quotes, _ = nearest_sentences(question, [passage], read=reading(*words))
+    reader = AnswerReader([passage])
+    for quote in quotes:
+        assert passage.text[quote.start - 500 : quote.end - 500] == quote.quote
+        reader.quote(quote)
+    return reader.answer().text, [quote.quote for quote in quotes]
+
+
+def test_a_row_of_a_passage_that_begins_within_a_table_stands_below_the_header_too() -> None:
+    rows = "".join(f"| 2.{n} | 1.{n} |\n" for n in range(40, 60))
+    shown, [quote] = quotes_of(opened(rows, "| Release | Go |\n|---|---|"), "which go for 2.53?", "2.41", "Release")
+    assert quote == "| 2.53 | 1.53 |"
+    assert shown == "> | Release | Go |\n> |---|---|\n> | 2.53 | 1.53 |\n>\n> [1]"
+
+
+def test_the_rest_of_a_small_table_is_quoted_below_its_header() -> None:
+    shown, [quote] = quotes_of(opened("| a | 1 |\n| b | 2 |\n\nBye.", "| X | Y |\n|---|---|"), "any other?", "X: a")
+    assert quote == "| a | 1 |\n| b | 2 |"
+    assert shown == "> | X | Y |\n> |---|---|\n> | a | 1 |\n> | b | 2 |\n>\n> [1]"
+
+
+def test_the_rest_of_code_says_nothing_alone_and_is_shown_as_code() -> None:
+    passage = opened("run --all\nstop now\n```\n\nAfter that all is stopped now.", "```sh")
+    _, quotes = quotes_of(passage, "how do I stop all?", "stop")
+    assert quotes == ["After that all is stopped now."]
+    rest = Support(1, 1.0, "stop now\n```", 510, 522)
+    assert quote_text(rest, passage) == "```sh\n…\nstop now\n```"
 
 
 INSTALL = """\

@@ -107,8 +107,8 @@ def _borders(text: str) -> Iterator[int]:
             stop = closers.end() if closers else here + end
             if end != ends[-1] and _goes_on(text[max(at, stop - _LOOK_BACK) : stop]):
                 continue
-            # "Fritz!Box", "app.kubernetes.io": an end has a blank behind it, in scripts with blanks.
-            if stop < len(text) and text[stop - 1] in _TERMINATORS and text[stop].isalnum():
+            # "Fritz!Box", "app.kubernetes.io", "![image](…)": an end has a blank behind it, in scripts with blanks.
+            if stop < len(text) and text[stop - 1] in _TERMINATORS and (text[stop].isalnum() or text[stop] == "["):
                 continue
             span = bisect_right(code_ends, stop)
             if span < len(code) and code[span][0] < stop:

@@ -31,7 +31,7 @@ from text.links import without_linked, without_links
 PARAGRAPH = 600
 """Characters of a paragraph, an item or the steps that are quoted whole for one of their sentences."""
 SMALL_ROWS = 6
-SMALL_TABLE = 800
+SMALL_TABLE = 1200
 """Rows and characters of a table that is quoted whole where the question names none of its rows."""
 ASIDE = 600
 """Characters of code that is quoted with the sentence above it where the question asks for no way to do something."""
@@ -64,6 +64,7 @@ _STUB = regex.compile(
     regex.IGNORECASE,
 )
 _OPENS_TODO = regex.compile(r"[\W_]*(?:todo|tbd|fixme)\b", regex.IGNORECASE)
+_ADDRESS = regex.compile(r"\W*(?:https?|ftp|git|ssh)://\S*")
 _WORD = regex.compile(r"[\p{L}\p{N}]+")
 
 
@@ -94,6 +95,8 @@ def is_stub(quote: str) -> bool:
     """Return whether a quote only points elsewhere, or says that something is still to be written."""
     text = "\n".join(line for line in quote.split("\n") if not FRAME.fullmatch(line))
     if _STUB.fullmatch(without_links(text)) or _OPENS_TODO.match(text):
+        return True
+    if _ADDRESS.fullmatch(text):
         return True
     besides = without_linked(text)
     said = [word.casefold() for word in _WORD.findall(besides)]

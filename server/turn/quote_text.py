@@ -62,8 +62,13 @@ def _readable(text: str) -> str:
         elif _TAG.fullmatch(line):
             continue
         else:
-            line = _BREAK.sub("  \n", line) if "<" in line else line
             line = line[:-1] if line.endswith("\\") else line
+            if "<" in line and _BREAK.search(line):
+                # In a cut row a break must not end the line.
+                parts = [part.strip() for part in _BREAK.split(line) if part.strip()]
+                line = (" " if line.lstrip().startswith("|") else "  \n").join(parts)
+                if not line:
+                    continue
         lines.append(line)
     if fence:
         lines += [CUT, fence]

@@ -117,6 +117,8 @@ def test_a_table_without_outer_bars_has_its_header_too() -> None:
 
 
 def test_breaks_and_links_in_cells_are_words() -> None:
+    broken = "Set `TZ`.<br/><br/>\n<br>\nThe zone of the clock."
+    assert shown(broken, "is TZ the zone of the clock?", "clock") == "> The zone of the clock. [1]"
     text = "| Variable | Use |\n|---|---|\n| `TZ` | The zone.<br/>See [the list](https://example.org). |\n"
     assert "| `TZ` | The zone. See the list. |" in shown(text, "what is TZ for?", "TZ")
 
@@ -266,8 +268,7 @@ def test_links_boxes_and_quotations_in_a_quote_are_words() -> None:
         "diagram",
         "",
         "**Mind the gap**",
-        "Set `level` to 3.  ",
-        "",
+        "Set `level` to 3.",
         "Or use the web page.",
     ]
 
@@ -285,6 +286,7 @@ def test_links_boxes_and_quotations_in_a_quote_are_words() -> None:
         "Read more:",
         "![the chart](chart.png)",
         ":::tip",
+        "https://charts.example.org/<organisation>/the-chart",
         "For more information see [the chart guide](guide.md).",
     ],
 )

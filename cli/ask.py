@@ -94,6 +94,7 @@ class Chat:
         from server.chat import EvidenceEvent, TurnRequest
 
         request = TurnRequest(question=question, collection=self.collection, where=self.where or None)
+        self.transcript.talking = False
         last: Event | None = None
         _wait_for(self.state, f"Asking {self.collection}.")
         try:

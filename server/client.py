@@ -54,12 +54,17 @@ class FoundPassage:
 
 @dataclass(frozen=True, slots=True)
 class ClientAnswer:
-    """A whole answer. `status` is `answered`, `quoted` or `refused`; `sources` are the passages that it cites."""
+    """A whole answer. `status` is `answered`, `quoted`, `asked` or `refused`; `sources` are the passages that it cites.
+
+    `asked` is a question back: `alternatives` holds what may be meant. Any of these texts, its number or an answer in
+    free words is understood as the reply where the question and `text` are the last words of the `history`.
+    """
 
     text: str
     status: str
     sources: tuple[FoundPassage, ...]
     turn_id: str
+    alternatives: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +181,8 @@ def _passage(passage: dict[str, Any], url: str = "") -> FoundPassage:
 def _answer(text: str, details: dict[str, Any]) -> ClientAnswer:
     cited = {citation["n"]: citation["url"] for citation in reversed(details["citations"])}
     sources = tuple(_passage(passage, cited[passage["n"]]) for passage in details["evidence"] if passage["n"] in cited)
-    return ClientAnswer(text, details["status"], sources, details["turn_id"])
+    alternatives = tuple(alternative["text"] for alternative in details["alternatives"])
+    return ClientAnswer(text, details["status"], sources, details["turn_id"], alternatives)
 
 
 def _demand(response: httpx.Response) -> None:

@@ -89,13 +89,17 @@ class SearchTool(_ToolConversation):
 
 
 class AskTool(_ToolConversation):
-    """Answer a question from a collection, with citations [n] that were checked; or say that it does not answer it."""
+    """Answer a question from a collection, with citations [n] that were checked; or say that it does not answer it.
+
+    Where `status` is `asked`, the answer is a question back, and `alternatives` holds what may be meant: ask again with
+    one of them, its number or an answer in free words, and with the question and this answer at the end of `history`.
+    """
 
     name: ClassVar = "ask"
     question: str = Field(min_length=1, description=_TYPED)
 
     async def run(self, service: ChatService) -> dict[str, Any]:
-        """The answer, its status, and the passages it cites."""
+        """The answer, its status, the passages it cites, and what may be meant where it asks back."""
         evidence: list[Evidence] = []
         request = TurnRequest(question=self.question, collection=self.collection, history=self.said)
         async for event in service.turns.ask(request):
@@ -106,7 +110,8 @@ class AskTool(_ToolConversation):
             elif isinstance(event, DoneEvent):
                 cited = {citation.n: citation.url for citation in reversed(event.citations)}
                 sources = [_passage(passage, cited[passage.n]) for passage in evidence if passage.n in cited]
-                return {"status": event.status, "answer": clean(event.answer), "sources": sources}
+                asked = {"alternatives": [clean(one.text) for one in event.alternatives]} if event.alternatives else {}
+                return {"status": event.status, "answer": clean(event.answer), "sources": sources, **asked}
         raise Unavailable("The turn ended without an answer.", code="internal_error")
 
 

@@ -106,7 +106,8 @@ class _RecordedRewriter:
         self.name = str(step.attributes["rewriter"]) if step else "none"
 
     def rewrite(self, conversation: Conversation, question: str) -> Rewrite:
-        if self._another and question == self._trace.question:
+        # Of a question that is answered in parts, the whole; a reply to a question back comes resolved.
+        if self._another and (question == self._trace.question or "split" not in self._trace.attributes):
             return Rewrite(self._another, "rewrite", confidence=1.0)
         current().label(replayed="record")
         outputs: Mapping[str, Any] = self._step(conversation, question).outputs

@@ -52,6 +52,7 @@ _LEGS = {
     "expanded": message("question with words added"),
     "users": message("your last questions"),
     "exchange": message("previous exchange"),
+    "reply": message("your reply"),
     "opening": message("your first question"),
     "conversation": message("whole conversation"),
 }

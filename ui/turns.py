@@ -106,6 +106,11 @@ def describe(rewrite: RewriteEvent, edited: bool) -> Decision:
         case "parts":
             message = gettext("The question asks for several things, so each was searched and answered alone.")
             return Decision(gettext("asked in parts"), message)
+        case "reply":
+            message = gettext(
+                "This answers the question back, so it was searched together with the question before that."
+            )
+            return Decision(gettext("your reply"), message, details)
         case "refused":
             message = gettext("A rewrite was turned down%(reason)s; the typed question was searched.", reason=reason)
             return Decision(gettext("searched as typed"), message, details)
@@ -254,8 +259,6 @@ class TurnView:
             notices.append(Notice("", gettext("Stopped before the end.")))
         if self.state == "refused":
             notices.append(Notice("refused", gettext("Other words in “Searched” may find better sources.")))
-        if self.done and self.done.alternatives:
-            notices.append(Notice("", gettext("Choose one, or say more: what you say next is read as the answer.")))
         if self.done and self.done.finish_reason == "length":
             notices.append(Notice("", gettext("The answer reached the longest length that is set and was cut.")))
         if self.done and self.done.warning:
@@ -282,12 +285,10 @@ class TurnView:
         """The question, what was searched for, the answer so far and what can be done with it."""
         done, rewrite = self.done, self.rewrite
         alternatives = [alternative.text for alternative in done.alternatives] if done and self.own else []
-        # What can be chosen stands below as buttons.
-        text = self.text.split("\n\n")[0] if alternatives else self.text
         return render(
             "turn.html",
             turn=self,
-            answer=render_markdown(text, self._annotations()) if text else "",
+            answer=render_markdown(self.text, self._annotations()) if self.text else "",
             search_text=self.search_for or (rewrite.text if rewrite else self.question),
             decision=describe(rewrite, self.search_for is not None) if rewrite else None,
             alternatives=alternatives,

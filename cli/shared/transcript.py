@@ -26,6 +26,7 @@ VARIANT_WORDS = {
     "exchange": "the previous answer",
     "opening": "the first question",
     "conversation": "the conversation",
+    "reply": "your reply",
 }
 MARKER = re.compile(r"\[\d{1,3}\]")
 SHORT = 160
@@ -43,11 +44,13 @@ def place(title: str, heading: Iterable[str], page: int | None) -> str:
 class Transcript:
     """Prints the events of one turn after the other and remembers what the newest one found.
 
-    `turn_id` is empty until a turn has ended; `evidence` and `citations` are by number.
+    `turn_id` is empty until a turn has ended; `evidence` and `citations` are by number. `talking` tells whether what is
+    typed next goes on with the conversation.
     """
 
     def __init__(self, console: Console) -> None:
         self.console = console
+        self.talking = True
         self.turn_id = ""
         self.evidence: dict[int, Evidence] = {}
         self.citations: dict[int, CitationEvent] = {}
@@ -181,7 +184,12 @@ class Transcript:
         if event.finish_reason == "length":
             self.console.print("(the answer was cut at its longest allowed length)", style="yellow")
         if event.alternatives:
-            self.console.print("(asked back: name one of these, or say more)", style="yellow")
+            how = (
+                "type its number or some of its words, or say more"
+                if self.talking
+                else "ask again and name one of these"
+            )
+            self.console.print(f"(asked back: {how})", style="yellow")
         if event.warning:
             self.console.print(Text(sanitize_line(event.warning), style="yellow"))
         for sentence in event.support:

@@ -4,6 +4,7 @@ const t = (text) => words[text] || text;
 const turns = document.getElementById("turns"), form = document.getElementById("form");
 const question = document.getElementById("question"), button = form.querySelector("button");
 const history = []; // what was said, for follow-ups; it lives as long as the frame
+let settle = () => {};
 
 function add(parent, name, kind, text = "") {
   const made = document.createElement(name);
@@ -22,7 +23,23 @@ function sources(parent, done) {
     add(box, "blockquote", "", one.quote.replace(/!?\[([^[\]]{0,300})\]\([^()\s]{0,1000}\)/g, "$1"));
   }
 }
+// What may be meant, as buttons below a question back; whatever is asked next, they become a list again.
+function choices(turn, answer, done) {
+  if (!done.alternatives.length) return;
+  answer.textContent = done.answer.split("\n\n")[0];
+  const group = add(turn, "div", "choices");
+  group.setAttribute("role", "group");
+  group.setAttribute("aria-label", t("What may be meant"));
+  for (const { text } of done.alternatives) {
+    const choice = add(group, "button", "", text);
+    choice.type = "button";
+    choice.addEventListener("click", () => send(text));
+  }
+  settle = () => { group.remove(); answer.textContent = done.answer; };
+}
 async function ask(text) {
+  settle();
+  settle = () => {};
   const turn = add(turns, "article");
   add(turn, "p", "asked", text);
   const answer = add(turn, "p", "answer", "…");
@@ -55,6 +72,7 @@ async function ask(text) {
     answer.textContent = done.answer;
     history.push({ role: "user", text }, { role: "assistant", text: done.answer });
     sources(turn, done);
+    choices(turn, answer, done);
   } else {
     answer.classList.add("failed");
     answer.textContent = failed || t("The connection was lost. Ask again.");
@@ -62,15 +80,20 @@ async function ask(text) {
   turn.dataset.state = done ? done.status : "failed";
   turns.scrollTop = turns.scrollHeight;
 }
-form.addEventListener("submit", async (event) => {
-  event.preventDefault();
-  const text = question.value.trim();
+async function send(text) {
   if (!text || button.disabled) return;
   button.disabled = true;
-  question.value = "";
+  question.focus();
   await ask(text);
   button.disabled = false;
   question.focus();
+}
+form.addEventListener("submit", (event) => {
+  event.preventDefault();
+  if (button.disabled) return;
+  const text = question.value.trim();
+  question.value = "";
+  send(text);
 });
 question.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {

@@ -166,7 +166,7 @@ def as_markdown(conversation: ConversationDetail) -> str:
 
 def _turn_lines(turn: StoredTurn) -> list[str]:
     parts = ["\n".join(f"> {line}".rstrip() for line in turn.question.splitlines())]
-    if turn.rewrite is not None and turn.rewrite.decision in ("rewrite", "expand"):
+    if turn.rewrite is not None and turn.rewrite.decision in ("rewrite", "expand", "reply"):
         parts.append(f"_Searched for: {_line(turn.rewrite.text)}_")
     citations = sorted(turn.done.citations, key=lambda citation: citation.answer_start) if turn.done else []
     numbers = reading_numbers((citation.n for citation in citations), ())

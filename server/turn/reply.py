@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from rewriter.protocol import Conversation
 from server.settings import Settings
 from server.turn.answer import Answer, AnswerReader, answer_kind, broken_form
-from server.turn.ask_back import question_back
+from server.turn.ask_back import QuestionBack
 from server.turn.contradiction import verify
 from server.turn.decision import Chances
 from server.turn.events import (
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 class Selection:
     """The evidence of a turn and what follows from it.
 
-    `alternatives` holds the choices of a question back. `nearest` is None if nobody looked for the nearest sentences.
+    `question_back` is what is asked back, if anything. `nearest` is None if nobody looked for the nearest sentences.
     `prompt` is None if no model is asked. `quotes_first` tells that the model is small or slow: readers see the nearest
     sentences before it has read, and its text only stands if they bear it out.
     """
@@ -67,7 +67,7 @@ class Selection:
     passages: tuple[Evidence, ...]
     reranked: bool
     unanswerable: bool
-    alternatives: list[Alternative]
+    question_back: QuestionBack | None
     nearest: list[Support] | None
     prompt: TurnPrompt | None
     quotes_first: bool = False
@@ -116,10 +116,9 @@ class Reply:
         if not passages:
             text = f"{gettext(NOTHING_FOUND)} {self.notice}".strip()
             return [*self.reader.say(text), self._done("refused")]
-        if selection.alternatives:
+        if (asks := selection.question_back) is not None:
             self._watch.first_token()
-            events = self.reader.say(question_back(selection.alternatives))
-            return [*events, self._done("asked", alternatives=selection.alternatives)]
+            return [*self.reader.say(asks.text), self._done("asked", alternatives=asks.alternatives)]
         if selection.unanswerable:
             return self._refuse(plan, passages, nearest)
         with self._watch.begin("generate") as step:

@@ -25,7 +25,7 @@ from index.query import Hit, Where
 from rewriter.protocol import Conversation
 from server.engines.base import EngineError
 from server.settings import Settings
-from server.turn.ask_back import alternatives, asked_back
+from server.turn.ask_back import asked_back, question_back
 from server.turn.decision import chances, decide, language_of_hits
 from server.turn.events import ErrorEvent, Event, EvidenceEvent
 from server.turn.evidence import excerpts, renumbered, select_evidence
@@ -197,7 +197,7 @@ class Turn:
         """Return the parts to answer one by one; none if one section covers them all, or if splitting is off."""
         request = self.request
         splits = self._settings.answer.split_questions if request.split_questions is None else request.split_questions
-        if not splits or self._numbers is not None or request.search_for:
+        if not splits or self._numbers is not None or request.search_for or plan.reply:
             return ()
         parts = split_question(plan.meaning if plan.decision == "rewrite" else plan.question)
         if not parts:
@@ -234,19 +234,20 @@ class Turn:
         may_ask = plan.decision != EDITED and not asked_back(request.conversation) and self._numbers is None
         outcome = decide(odds, settings.retrieval.profile, may_ask=may_ask)
         current().label(outcome=outcome, **asdict(odds))
-        choices = alternatives(passages) if outcome == "ask" else []
+        about = [term.text for term in plan.rewrite.expansion]
+        asks = question_back(passages, about) if outcome == "ask" else None
         unanswerable = bool(passages) and outcome == "refuse"
         reply = self.reply
         reply.open(passages, language, odds)
-        quotes_alone = not passages or unanswerable or bool(choices) or models.chat_model is None
+        quotes_alone = not passages or unanswerable or asks is not None or models.chat_model is None
         quotes_first = not quotes_alone and models.style == "short"
         nearest = None
-        if (quotes_alone or quotes_first) and not choices:
+        if (quotes_alone or quotes_first) and not asks:
             nearest = reply.nearest(plan, passages, self._search if reranked else None)
-        if unanswerable or (nearest == [] and not choices):
+        if unanswerable or (nearest == [] and not asks):
             reply.notice = unsupported_language_notice(request.question, settings.index)
         if quotes_alone:
-            return Selection(passages, reranked, unanswerable, choices, nearest, None)
+            return Selection(passages, reranked, unanswerable, asks, nearest, None)
         shortened = excerpts(plan.matching, passages, reply.reader.scorer, budget)
         prompt = build_prompt(
             request.question,
@@ -254,12 +255,12 @@ class Turn:
             passages,
             settings.llm,
             meaning=plan.meaning,
-            about=[term.text for term in plan.rewrite.expansion],
+            about=about,
             excerpts=shortened,
             closest=[(quote.n, quote.quote) for quote in nearest or ()],
             style=models.style,
         )
-        return Selection(passages, reranked, False, [], nearest, prompt, quotes_first)
+        return Selection(passages, reranked, False, None, nearest, prompt, quotes_first)
 
     def error(self, failure: TurnFailed | IndexingError | EngineError) -> ErrorEvent:
         """Return the event that ends a failed turn."""

@@ -23,6 +23,7 @@ from index.query import Hit, Passage, Query, Where
 from rewriter.protocol import AsyncRewriter, Conversation, Rewrite, Rewriter
 from server.settings import Settings
 from server.settings.profile import RetrievalProfile, VariantWeights
+from server.turn.ask_reply import BackReply, understood
 from server.turn.events import QueryVariant, RewriteEvent
 from server.turn.steps import BLOCKING_SECONDS, Stopwatch, run_blocking, within
 from text.asking import QuestionContext
@@ -41,6 +42,9 @@ READING_SECONDS = BLOCKING_SECONDS / 3
 
 EDITED = "edited"
 """The decision shown where a person wrote the search text."""
+
+REPLY = "reply"
+"""The decision shown where a message answers a question back."""
 
 HISTORY_CHARS = 8000
 """Longest history of the `conversation` variant, in characters, the newest kept."""
@@ -152,11 +156,13 @@ class SearchPlan:
     seconds: float = 0.0
     context: QuestionContext = field(default=QuestionContext())
     """What the question leans on; empty for one that a person wrote in full, or a rewriter without any words."""
+    reply: BackReply | None = None
+    """The reply to a question back that was resolved into `question`."""
 
     @property
     def asked(self) -> str:
         """The question that `context` goes with."""
-        written = self.decision in ("rewrite", EDITED) and not self.rewrite.expansion
+        written = (self.rewrite.decision == "rewrite" or self.decision == EDITED) and not self.rewrite.expansion
         return self.variants.rerank_question or self.question if written else self.question
 
     @property
@@ -170,11 +176,18 @@ class SearchPlan:
         with_users = next((query.text for query in self.variants.queries if query.name == "users"), self.question)
         return self.variants.rerank_question or with_users
 
+    def replying(self, reply: BackReply) -> SearchPlan:
+        """Return the plan with what was chosen or said as a query of its own."""
+        if not reply.about:
+            return replace(self, decision=REPLY, reply=reply)
+        queries = (*self.variants.queries, Query(reply.about, "reply", lexical=1.0, dense=1.0))
+        return replace(self, decision=REPLY, reply=reply, variants=replace(self.variants, queries=queries))
+
     def event(self) -> RewriteEvent:
         """The plan as people see it."""
-        rewrite = self.rewrite
+        rewrite, reply = self.rewrite, self.reply
         return RewriteEvent(
-            question=self.question,
+            question=reply.typed if reply else self.question,
             text=rewrite.text,
             decision=self.decision,
             confidence=rewrite.confidence,
@@ -249,13 +262,20 @@ class TurnSearch:
         *,
         blocking: bool = False,
     ) -> SearchPlan:
-        """Rewrite a question within the profile's time limit, else take it as typed, and build its query variants."""
-        limit = self.settings.retrieval.profile.rewrite_seconds
+        """Rewrite a question within the profile's time limit, else take it as typed, and build its query variants.
+
+        A reply to a question back is searched as the question that it resolves to, with the history before that.
+        """
+        limit, edited = self.settings.retrieval.profile.rewrite_seconds, bool((search_for or "").strip())
+        reply = None if edited else understood(conversation, question)
+        asks, before = (reply.text, reply.before) if reply else (question, conversation)
         with watch.begin("rewrite") as step:
-            rewrite = Rewrite(question, "keep")
-            if not (search_for or "").strip():
-                rewrite = await rewrite_within(limit, self.rewriter, conversation, question, blocking=blocking)
-            plan = self.plan(question, conversation, rewrite, search_for)
+            rewrite = Rewrite(asks, "keep")
+            if not edited:
+                rewrite = await rewrite_within(limit, self.rewriter, before, asks, blocking=blocking)
+            plan = self.plan(asks, before, rewrite, search_for)
+            if reply is not None:
+                plan = plan.replying(reply)
             told = {field.name: getattr(rewrite, field.name) for field in fields(rewrite) if field.name != "seconds"}
             step.tell(
                 {"question": question, "history": conversation.messages},
@@ -271,12 +291,15 @@ class TurnSearch:
         profile = self.settings.retrieval.profile
         reranks = self.reranks(plan)
         wanted = max(k, profile.rerank_top) if reranks else k
-        options = {"k": wanted, "depth": max(profile.depth, wanted), "rrf_k": profile.rrf_k}
+        found = wanted if plan.reply is None else max(wanted, profile.depth)
+        options = {"k": found, "depth": max(profile.depth, wanted), "rrf_k": profile.rrf_k}
         with watch.begin("search") as step:
             queries = plan.variants.queries
             hits = searched.search(queries, where=where or None, **options)
             labels: dict[str, str | float] = {"hits": len(hits), "version": searched.version}
             step.tell({"queries": queries, **options, "where": where}, _traced(hits), labels)
+        if plan.reply is not None:
+            hits = plan.reply.preferred(hits)[:wanted]
         if not reranks or not hits or self.reranker is None:
             return hits, False
         inputs = self.reading(plan, self.reranker)

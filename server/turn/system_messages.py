@@ -2,7 +2,8 @@
 
 Refusals, introductions to quotes and replies to "thanks!" are for the reader. In the history they would mislead a
 rewriter, a search or a model: "I found no sure answer to this" holds words that look like a topic. A question back
-stays, because the next message answers it. Messages use the language of the request and are recognised in all.
+stays until it is replied to; both are one question from then on. Messages use the language of the request and are
+recognised in all.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import regex
 
 from rewriter.protocol import Conversation, Message
 from server.settings import IndexSettings
+from server.turn.ask_reply import folded
 from text.languages import AUTO, ENGLISH, NAMES, language_of
 from text.translation import everywhere, gettext, message, ngettext
 
@@ -111,7 +113,8 @@ def no_answer(searched: str, titles: Iterable[str], read: int, *, nearest: bool 
 def history_for_model(messages: Iterable[Message]) -> Conversation:
     """The messages as the history that later turns read: without the server's own words, and without courtesies."""
     cleaned = (
-        message if message.role == "user" else Message("assistant", _without(message.text)) for message in messages
+        message if message.role == "user" else Message("assistant", _without(message.text))
+        for message in folded(messages)
     )
     nonempty = [message for message in cleaned if message.text.strip()]
     following = [*(message.role for message in nonempty[1:]), "user"]

@@ -80,6 +80,22 @@ def test_a_conversation_carries_its_history(ask: Ask, llm: FakeOpenAIServer) -> 
     assert "How do I apply" not in said[2]
 
 
+def test_a_question_back_is_answered_by_its_number(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    profile = tmp_path / "profile.toml"
+    profile.write_text("ask_back = 0.001\n", "utf-8")
+    monkeypatch.setenv("ANAPHORA_RETRIEVAL__PROFILE", str(profile))
+    asked = ask("--model", "none", "It was refused.")
+    number = re.search(r"^(\d)\. Travel expenses › Refunds$", asked.stdout, re.MULTILINE)
+    assert asked.exit_code == 0, asked.output
+    assert number, asked.stdout
+    assert "ask again and name one of these" in asked.stdout
+    talk = ask("--model", "none", typed=f"It was refused.\n{number[1]}\n")
+    assert talk.exit_code == 0, talk.output
+    assert "type its number" in talk.stdout
+    assert "searched for: It was refused (Travel expenses › Refunds)" in talk.stdout
+    assert talk.stdout.count("asked back") == 1
+
+
 def test_commands_show_open_filter_and_search_again(ask: Ask) -> None:
     typed = "\n".join(
         (

@@ -1,4 +1,4 @@
-"""A question back: what it offers, how it reads, and how the reply to it is understood."""
+"""A question back: what it offers, and how it reads."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from index.query import Hit
 from rewriter import Conversation, Message
 from server.settings import RetrievalSettings, Settings
-from server.turn.ask_back import alternatives, asked_back, question_back
+from server.turn.ask_back import QuestionBack, asked_back, parse, question_back
+from server.turn.events import Alternative, Evidence
 from testing.chat_model import ScriptedChatModel
 from tests.server.turn_fakes import LEAVE, FakeCollection, evidence, passage
 from tests.server.turn_playing import FOLLOW_UP, done, engine, play
+from text.translation import LANGUAGES, speak
 
 
 def asking(ask_back: float = 0.01, **options: Any) -> Settings:
@@ -31,27 +33,35 @@ class Sections(FakeCollection):
         return [Hit(one, 1 / n, {"typed/bm25": n}) for n, one in enumerate(found, 1)]
 
 
+def found(*paths: str, text: str = "It is so.") -> list[Evidence]:
+    """A passage of each section, told as `Title > Heading > …`."""
+    parts = [path.split(" > ") for path in paths]
+    return [
+        one.model_copy(update={"n": n, "title": title, "heading": heading})
+        for n, (title, *heading) in enumerate(parts, 1)
+        for one in evidence(text)
+    ]
+
+
+def asked(*paths: str, about: tuple[str, ...] = (), text: str = "It is so.") -> QuestionBack:
+    asks = question_back(found(*paths, text=text), about)
+    assert asks is not None
+    return asks
+
+
+def texts(asks: QuestionBack) -> list[str]:
+    return [alternative.text for alternative in asks.alternatives]
+
+
 def test_a_turn_asks_back_with_what_it_found() -> None:
     model = ScriptedChatModel(script=["Ten weeks [1]."])
     end = done(play(engine(model=model, collection=Sections(), settings=asking()), "it still fails"))
-    assert [(one.n, one.text) for one in end.alternatives] == [(1, "Handbook › Leave › Length"), (2, "Handbook › Fax")]
-    assert end.answer == question_back(end.alternatives)
-    assert end.answer.endswith("\n\n- Handbook › Leave › Length\n- Handbook › Fax")
+    assert [(one.n, one.text) for one in end.alternatives] == [(1, "Leave › Length"), (2, "Fax")]
+    assert end.answer == (
+        "About “Handbook”: which of these is it, or what exactly happens?\n\n1. Leave › Length\n2. Fax"
+    )
     assert (end.status, end.citations, model.asked) == ("asked", [], [])
     assert end.answerable is not None
-
-
-def test_what_is_said_next_is_read_with_the_question_back() -> None:
-    asked = question_back(alternatives(evidence("a", "b", heading=())) or [])
-    before = (Message("user", "it still fails"), Message("assistant", asked))
-    collection = Sections()
-    model = ScriptedChatModel(script=["Ten weeks [1]."])
-    turns = engine(model=model, collection=collection, settings=asking())
-    end = done(play(turns, "the fax", conversation=Conversation(before)))
-    assert not end.alternatives, "nobody is asked twice"
-    assert any(asked.split("?")[0] in query.text for query in collection.asked[0][0])
-    assert asked_back(Conversation(before))
-    assert not asked_back(FOLLOW_UP)
 
 
 def test_words_a_person_chose_for_the_search_are_not_asked_about() -> None:
@@ -60,8 +70,54 @@ def test_words_a_person_chose_for_the_search_are_not_asked_about() -> None:
 
 
 def test_with_one_section_there_is_nothing_to_ask() -> None:
-    assert alternatives(evidence(LEAVE, LEAVE)) == []
+    assert question_back(evidence(LEAVE, LEAVE)) is None
     assert done(play(engine(["Ten weeks [1]."], settings=asking()), "it still fails")).status == "answered"
+
+
+def test_what_all_share_is_the_topic_and_is_not_repeated() -> None:
+    asks = asked("Backups > Backups > Postgres > Dump", "Backups > Postgres > Restore", "Backups > MySQL")
+    assert (asks.topic, texts(asks)) == ("Backups", ["Postgres › Dump", "Postgres › Restore", "MySQL"])
+    asks = asked("Backups > Postgres > Dump", "Backups > Postgres > Restore")
+    assert (asks.topic, texts(asks)) == ("Postgres", ["Dump", "Restore"])
+    asks = asked("Backups > Restore", "Upgrade > Restore")
+    assert (asks.topic, texts(asks)) == ("", ["Backups › Restore", "Upgrade › Restore"])
+
+
+def test_each_section_is_offered_once_and_gives_way_to_those_within_it() -> None:
+    asks = asked("Backups", "Backups > Dump", "backups > DUMP", "Upgrade > Dump", "Backups > Files")
+    assert texts(asks) == ["Backups › Dump", "Upgrade › Dump", "Backups › Files"]
+    assert texts(asked("Backups", "Backups > Dump")) == ["Backups", "Backups › Dump"]
+    assert len(texts(asked(*(f"Page {n} > Part" for n in range(5))))) == 4
+
+
+def test_a_long_path_keeps_its_last_heading() -> None:
+    long = "Administration of the installation and of its parts > Databases > Restore a dump of the database"
+    assert texts(asked(long, "Upgrade > Steps"))[0] == (
+        "Administration of the installation and… › Restore a dump of the database"
+    )
+
+
+def test_the_topic_may_be_what_the_conversation_speaks_of_where_all_passages_do() -> None:
+    sections = ("Dump > Steps", "Upgrade > Steps")
+    assert asked(*sections, about=("fax", "the database"), text="A database is kept.").topic == "the database"
+    assert asked(*sections, about=("fax",), text="A database is kept.").topic == ""
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_question_back_is_known_by_its_text_in_every_language(language: str) -> None:
+    try:
+        for topic in ("", "Restore (of a dump)", "100 % «sure»"):
+            speak(language)
+            asks = QuestionBack((Alternative(n=1, text="Dump"), Alternative(n=2, text="1. Files: all")), topic)
+            text = asks.text
+            speak("en")
+            assert parse(text) == asks
+            assert asked_back(Conversation((Message("user", "it fails"), Message("assistant", text)))) == asks
+            assert asked_back(Conversation((Message("user", text),))) is None
+    finally:
+        speak("en")
+    assert asked_back(FOLLOW_UP) is None
+    assert asked_back(Conversation()) is None
 
 
 HOSTILE = [
@@ -74,6 +130,7 @@ HOSTILE = [
     "\u202eevil\u0000\x1b[31m",
     "&lt;script&gt;",
     "[1] 1. one",
+    "“: which of these is it, or what exactly happens?",
 ]
 
 
@@ -81,25 +138,34 @@ HOSTILE = [
 def test_a_hostile_heading_is_words_in_a_list(heading: str) -> None:
     from ui.safe_html import render_markdown
 
-    found = alternatives(
-        [*evidence("a", title=heading, heading=(heading, "Own")), *evidence("b", title="Page", heading=(heading,))]
-    )
-    assert found
-    text = question_back(found)
-    assert all(len(one.text) <= 90 and "\n" not in one.text for one in found)
-    assert len(text) < 600
-    assert "[" not in text
-    assert "\x1b" not in text
-    shown = str(render_markdown(text, []))
-    for tag in ("<img", "<a ", "<script", "<code", "<h1", "<strong", "<em", "<table", "<ol"):
-        assert tag not in shown
-    assert shown.count("<ul>") == 1
-    assert shown.count("<li>") == len(found)
+    pages = [
+        *evidence("a", title=heading, heading=(heading, "Own")),
+        *evidence("b", title="Page", heading=(heading,)),
+    ]
+    shared = [*evidence("a", title=heading, heading=("One",)), *evidence("b", title=heading, heading=("Two",))]
+    for asks in (question_back(pages), question_back(shared), question_back(pages, [heading])):
+        assert asks is not None
+        text = asks.text
+        assert parse(text) is not None
+        assert all(len(one.text) <= 80 and "\n" not in one.text for one in asks.alternatives)
+        assert len(text) < 600
+        assert "[" not in text
+        assert "\x1b" not in text
+        shown = str(render_markdown(text, []))
+        for tag in ("<img", "<a ", "<script", "<code", "<h1", "<strong", "<em", "<table", "<ul"):
+            assert tag not in shown
+        assert shown.count("<ol>") == 1
+        assert shown.count("<li>") == len(asks.alternatives)
 
 
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.text(max_size=40), max_size=3), st.text(max_size=120))
 def test_any_heading_is_bounded(heading: list[str], title: str) -> None:
-    for one in alternatives([*evidence("a", title=title, heading=heading), *evidence("b", title="Page")]):
-        assert 0 < len(one.text) <= 90
+    asks = question_back([*evidence("a", title=title, heading=heading), *evidence("b", title="Page")])
+    for one in asks.alternatives if asks else ():
+        assert 0 < len(one.text) <= 80
         assert not set("[]<>`*|\n") & set(one.text)
+    if asks:
+        assert parse(asks.text) == QuestionBack(
+            tuple(Alternative(n=n, text=one.text) for n, one in enumerate(asks.alternatives, 1)), asks.topic
+        )

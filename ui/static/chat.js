@@ -409,7 +409,10 @@ const actions = {
   "close-keys": () => part("keys").close(),
   stop: () => stop(),
   latest: () => { toEnd(); latest.hidden = true; },
-  example: (target) => ask(target.querySelector(".text").textContent),
+  example: (target) => {
+    ask(target.querySelector(".text").textContent);
+    question.focus({ preventScroll: true }); // what was pressed is gone
+  },
   retry: (target, article) => ask(article.querySelector(".asked").textContent, { place: article }),
   edit: (target, article) => edit(article),
   version: (target) => version(target.dataset.version),

@@ -28,10 +28,10 @@ NAMED = 0.5
 """Share of a reply's words of content that must name an alternative, where it has others beside."""
 
 _LIST_NUMBER = regex.compile(r"[\s(#]*\p{Nd}{1,2}[.):]\s*")
-_HEAD_ENDS = regex.compile(r"[,،，;]\s*|\)\s+|\s+[-–—]\s+")
+_HEAD_ENDS = regex.compile(r"[,،，、;]\s*|\)\s+|\s+[-–—]\s+")
 """Stands between a place and further words."""
-_CLAUSE = r"(?:^|[.!;,:،，。–—]\s*|\b(?:and|so|but|also|ok|okay|well|then|und|et|y)\s+)"
-_ENDS = r"(?=\W*$|\s*[,;:.!،，。–—-])"
+_CLAUSE = r"(?:^|[.!;,:،，、。–—]\s*|\b(?:and|so|but|also|ok|okay|well|then|und|et|y)\s+)"
+_ENDS = r"(?=\W*$|\s*[,;:.!،，、。–—-])"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,8 @@ class BackReply:
     """
 
     typed: str
-    before: Conversation
     question: str
+    before: Conversation
     topic: str
     chosen: tuple[str, ...] = ()
     declined: tuple[str, ...] = ()
@@ -64,6 +64,16 @@ class BackReply:
         bare = self.question.rstrip(" ?？؟.!。")
         asks = next((sign for sign in self.question[len(bare) :] if sign in "?？؟"), "")
         return f"{bare} ({self.about}){asks}"
+
+    @property
+    def asked(self) -> tuple[str, Conversation]:
+        """The words to search for first, and the history that they lean on.
+
+        A choice makes the question whole. Other words find more by themselves, as a follow-up of the question.
+        """
+        if self.chosen or not self.said:
+            return self.text, self.before
+        return self.said, Conversation((*self.before.messages, Message("user", self.question)))
 
     def preferred(self, hits: Sequence[Hit]) -> list[Hit]:
         """The hits, those of the chosen sections first, `PREFERRED` at most, or those of the declined ones last."""
@@ -90,14 +100,14 @@ def understood(conversation: Conversation, message: str) -> BackReply | None:
     texts = tuple(alternative.text for alternative in asked.alternatives)
     chosen, rest = _chosen(texts, said)
     if chosen:
-        return BackReply(message, before, question, asked.topic, chosen, said=rest)
+        return BackReply(message, question, before, asked.topic, chosen, said=rest)
     if (match := words.none.match(said)) is not None:
         rest = words.instead.sub("", said[match.end() :], count=1)
         if not words.anew.search(rest):
-            return BackReply(message, before, question, asked.topic, declined=texts, said=rest)
+            return BackReply(message, question, before, asked.topic, declined=texts, said=rest)
     if words.anew.search(said):
         return None
-    return BackReply(message, before, question, asked.topic, said=said)
+    return BackReply(message, question, before, asked.topic, said=said)
 
 
 def folded(messages: Iterable[Message]) -> list[Message]:
@@ -206,9 +216,13 @@ def _reply_words() -> _ReplyWords:
     places = {word: n for table in tables for n, words in enumerate(table["places"]) for word in words.split()}
     places |= dict.fromkeys(every("last"), -1)
     unspaced = {*places, *every("all"), *every("beside")}
-    unspaced = {word for word in unspaced if regex.fullmatch(r"\p{Han}+", word)}
+    unspaced = {word for word in unspaced if regex.fullmatch(r"[\p{Han}\p{Hiragana}\p{Katakana}]+", word)}
     return _ReplyWords(
-        word=regex.compile("|".join((*sorted(unspaced, key=len, reverse=True), r"[\p{L}\p{N}\p{M}]+(?:['’]\p{L}+)*"))),
+        word=regex.compile(
+            "|".join(
+                (*sorted(unspaced, key=len, reverse=True), r"\p{Nd}+(?!\p{Latin})|[\p{L}\p{N}\p{M}]+(?:['’]\p{L}+)*")
+            )
+        ),
         places=places,
         all=frozenset(every("all")),
         beside=frozenset(every("beside")),

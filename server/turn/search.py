@@ -168,27 +168,31 @@ class SearchPlan:
     @property
     def meaning(self) -> str:
         """The question in full, as far as a sentence is known that says it."""
+        if self.reply is not None:
+            return self.reply.text
         return self.question if self.rewrite.decision == "expand" else self.variants.rerank_question or self.question
 
     @property
     def matching(self) -> str:
         """The text to match sentences with: the question in full, or else together with the user turn before it."""
+        if self.reply is not None:
+            return self.reply.text
         with_users = next((query.text for query in self.variants.queries if query.name == "users"), self.question)
         return self.variants.rerank_question or with_users
 
     def replying(self, reply: BackReply) -> SearchPlan:
-        """Return the plan with what was chosen or said as a query of its own."""
-        if not reply.about:
-            return replace(self, decision=REPLY, reply=reply)
-        queries = (*self.variants.queries, Query(reply.about, "reply", lexical=1.0, dense=1.0))
-        return replace(self, decision=REPLY, reply=reply, variants=replace(self.variants, queries=queries))
+        """Return the plan with the choice, or the question with what was said, as a query of its own."""
+        text = reply.about if reply.chosen else reply.text
+        added = (Query(text, "reply"),) if text != self.question else ()
+        variants = replace(self.variants, queries=(*self.variants.queries, *added))
+        return replace(self, decision=REPLY, reply=reply, variants=variants)
 
     def event(self) -> RewriteEvent:
         """The plan as people see it."""
         rewrite, reply = self.rewrite, self.reply
         return RewriteEvent(
             question=reply.typed if reply else self.question,
-            text=rewrite.text,
+            text=reply.text if reply else rewrite.text,
             decision=self.decision,
             confidence=rewrite.confidence,
             reason=rewrite.reason,
@@ -268,7 +272,7 @@ class TurnSearch:
         """
         limit, edited = self.settings.retrieval.profile.rewrite_seconds, bool((search_for or "").strip())
         reply = None if edited else understood(conversation, question)
-        asks, before = (reply.text, reply.before) if reply else (question, conversation)
+        asks, before = reply.asked if reply else (question, conversation)
         with watch.begin("rewrite") as step:
             rewrite = Rewrite(asks, "keep")
             if not edited:

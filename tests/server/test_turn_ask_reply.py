@@ -65,6 +65,10 @@ def chosen(reply: str) -> tuple[tuple[str, ...], str]:
         ("el último", "4"),
         ("第二个", "2"),
         ("最后一个", "4"),
+        ("选第2个吧", "2"),
+        ("二つ目", "2"),
+        ("2番目です", "2"),
+        ("最後", "4"),
         ("الثاني", "2"),
         ("replication", "2"),
         ("the replication one", "2"),
@@ -109,6 +113,8 @@ def test_a_choice_may_come_with_words_and_words_without_a_choice(reply: str, pla
         ("autre chose", ""),
         ("ninguno de estos", ""),
         ("都不是", ""),
+        ("どれでもない", ""),
+        ("どれも違います、ディスクが満杯です", "ディスクが満杯です"),
         ("شيء آخر", ""),
     ],
 )
@@ -136,6 +142,7 @@ def test_what_was_offered_may_be_declined(reply: str, said: str) -> None:
         "comment faire une installation",
         "¿dónde está?",
         "怎么安装",
+        "どうやってインストールしますか",
         "كيف أثبت البرنامج",
     ],
 )

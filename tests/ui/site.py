@@ -24,9 +24,9 @@ T = TypeVar("T")
 class Site:
     """The running server: its address, its service, and a way to ask the service something from a test."""
 
-    def __init__(self, home: Path, documents: Path, model: str) -> None:
+    def __init__(self, home: Path, documents: Path, model: str, profile: dict[str, object]) -> None:
         self.service: ChatService
-        self._home, self._documents, self._model = home, documents, model
+        self._home, self._documents, self._model, self._profile = home, documents, model, profile
         self._runner = asyncio.Runner()
         self._loop = self._runner.get_loop()
         self._ready = threading.Event()
@@ -66,7 +66,7 @@ class Site:
         settings = Settings(
             home=self._home,
             llm=llm,
-            retrieval=RetrievalSettings(rerank="never"),
+            retrieval=RetrievalSettings(rerank="never", profile=self._profile),
             server=ServerSettings(max_body_mb=2, share_days=3),
         )
         async with open_service(settings) as self.service:
@@ -99,12 +99,14 @@ def _server(app: FastAPI) -> uvicorn.Server:
 
 
 @contextmanager
-def running_site(home: Path, documents: Path, model: str, patience: float = 150) -> Iterator[Site]:
+def running_site(
+    home: Path, documents: Path, model: str, patience: float = 150, profile: dict[str, object] | None = None
+) -> Iterator[Site]:
     """A site over `documents` with the model at the URL `model`, ended when the context is left.
 
-    `patience` is how long indexing may take, in seconds.
+    `patience` is how long indexing may take, in seconds. `profile` holds numbers of the retrieval profile.
     """
-    site = Site(home, documents, model)
+    site = Site(home, documents, model, profile or {})
     thread = threading.Thread(target=site.run, daemon=True)
     thread.start()
     try:

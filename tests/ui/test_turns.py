@@ -84,7 +84,7 @@ def test_a_source_is_opened_at_its_own_address_too_where_that_is_one() -> None:
 
 
 def test_what_may_be_meant_is_offered_to_whoever_may_ask() -> None:
-    asked = "Which of these is it about?\n\n- Guide <b>\n- Book"
+    asked = "Which of these is it about?\n\n1. Guide <b>\n2. Book"
     view = played(Answer(asked))
     assert view.done is not None
     found = [Alternative(n=1, text="Guide <b>"), Alternative(n=2, text="Book")]
@@ -92,10 +92,13 @@ def test_what_may_be_meant_is_offered_to_whoever_may_ask() -> None:
     html = view.html()
     assert html.count('data-action="example"') == 2
     assert '<span class="text">Guide &lt;b&gt;</span>' in html
-    assert "<li>" not in html
+    # The list is shown where the buttons are not: once the question back is answered.
+    assert 'class="answer prose-text asks"' in html
+    assert html.count("<li>") == 2
     assert "read as the answer" in html
     view.own = False
     assert 'data-action="example"' not in view.html()
+    assert "asks" not in view.html()
     assert view.html().count("<li>") == 2
 
 

@@ -98,6 +98,45 @@ def test_a_web_site_shows_the_chat_and_no_other_site_does(
     context.close()
 
 
+@pytest.mark.browser
+def test_a_question_back_has_buttons_until_it_is_answered(
+    browser: Browser, web_site: tuple[int, Path], serve: Serve, settings_for: MakeSettings
+) -> None:
+    port, folder = web_site
+    retrieval: dict[str, object] = {"rerank": "never", "profile": {"ask_back": 0.001}}
+    plugins: dict[str, object] = {"widget": {"origins": [f"http://localhost:{port}"]}}
+    running = serve(settings_for("none", retrieval=retrieval, plugins=plugins))
+    add_widget(running.app, running.service)
+    (folder / "index.html").write_text(
+        f'<!doctype html><title>Shop</title><script src="{running.url}/widget.js" data-key="{key(running, "reader")}" '
+        f'data-collection="docs" async></script>',
+        "utf-8",
+    )
+    context = browser.new_context(service_workers="block")
+    page = context.new_page()
+    page.set_default_timeout(90_000)
+    page.goto(f"http://localhost:{port}/index.html")
+    page.click("button:text('Ask the documentation')")
+    frame = page.frame_locator("iframe")
+    frame.locator("#question").fill("Are tickets refunded?")
+    frame.locator("#question").press("Enter")
+    asked = frame.locator("article[data-state=asked]")
+    group = asked.get_by_role("group", name="What may be meant")
+    choice = group.get_by_role("button", name="Travel expenses › Refunds")
+    choice.wait_for()
+    texts = group.get_by_role("button").all_inner_texts()
+    assert "1. " not in asked.locator(".answer").inner_text()
+    choice.focus()
+    choice.press("Enter")
+    frame.locator("article:nth-child(2)[data-state=quoted]").wait_for()
+    assert frame.locator("article:nth-child(2) .asked").inner_text() == "Travel expenses › Refunds"
+    assert "Train tickets are refunded" in frame.locator("article:nth-child(2) .answer").inner_text()
+    assert asked.get_by_role("button").count() == 0
+    assert all(text in asked.locator(".answer").inner_text() for text in texts)
+    assert frame.locator("#question:focus").count() == 1
+    context.close()
+
+
 def test_without_sites_there_is_no_widget_and_an_origin_is_checked(
     serve: Serve, settings_for: MakeSettings, llm: FakeOpenAIServer
 ) -> None:

@@ -110,16 +110,23 @@ def understood(conversation: Conversation, message: str) -> BackReply | None:
     return BackReply(message, question, before, asked.topic, said=said)
 
 
+def passed_over(conversation: Conversation) -> Conversation:
+    """The conversation without a question back that ends it: its words are those of the sections, not of anybody."""
+    return Conversation(conversation.messages[:-1]) if asked_back(conversation) else conversation
+
+
 def folded(messages: Iterable[Message]) -> list[Message]:
-    """Return a history in which each question back and the reply to it are the one question that they resolve to."""
-    kept = list[Message]()
+    """Return a history in which each question back and the reply to it are the one question that they resolve to.
+
+    A question back that was passed over is left out; one that ends the history stays.
+    """
+    kept = Conversation()
     for message in messages:
-        reply = understood(Conversation(tuple(kept[-2:])), message.text) if message.role == "user" else None
-        if reply is None:
-            kept.append(message)
-        else:
-            kept[-2:] = [Message("user", reply.text)]
-    return kept
+        if message.role == "user":
+            reply = understood(kept, message.text)
+            kept, message = (reply.before, Message("user", reply.text)) if reply else (passed_over(kept), message)
+        kept = Conversation((*kept.messages, message))
+    return list(kept.messages)
 
 
 def _chosen(offered: Sequence[str], said: str) -> tuple[tuple[str, ...], str]:

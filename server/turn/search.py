@@ -23,7 +23,7 @@ from index.query import Hit, Passage, Query, Where
 from rewriter.protocol import AsyncRewriter, Conversation, Rewrite, Rewriter
 from server.settings import Settings
 from server.settings.profile import RetrievalProfile, VariantWeights
-from server.turn.ask_reply import BackReply, understood
+from server.turn.ask_reply import BackReply, passed_over, understood
 from server.turn.events import QueryVariant, RewriteEvent
 from server.turn.steps import BLOCKING_SECONDS, Stopwatch, run_blocking, within
 from text.asking import QuestionContext
@@ -268,11 +268,12 @@ class TurnSearch:
     ) -> SearchPlan:
         """Rewrite a question within the profile's time limit, else take it as typed, and build its query variants.
 
-        A reply to a question back is searched as the question that it resolves to, with the history before that.
+        A reply to a question back is searched as the question that it resolves to, with the history before that; what
+        is no reply without the question back.
         """
         limit, edited = self.settings.retrieval.profile.rewrite_seconds, bool((search_for or "").strip())
         reply = None if edited else understood(conversation, question)
-        asks, before = reply.asked if reply else (question, conversation)
+        asks, before = reply.asked if reply else (question, passed_over(conversation))
         with watch.begin("rewrite") as step:
             rewrite = Rewrite(asks, "keep")
             if not edited:

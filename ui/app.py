@@ -31,7 +31,7 @@ _POLLED = frozenset({"watch_jobs"})
 
 def build(service: ChatService) -> gr.Blocks:
     """The page as Gradio blocks, reading everything from `service`."""
-    live = LiveTurns(service.core.turns)
+    live = LiveTurns(service.going_on)
 
     async def answer(event: gr.EventData, request: gr.Request) -> AsyncIterator[Picture]:
         who = _principal(request)

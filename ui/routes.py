@@ -86,7 +86,7 @@ def error_page(service: ChatService) -> Callable[[Scope, int, str, Mapping[str, 
 
     The API's outermost guards answer before: who has no key yet is led to the sign-in, which has a page of its own.
     """
-    changeable = service.core.settings.needs_sign_in
+    changeable = service.settings.needs_sign_in
 
     def show(scope: Scope, status: int, told: str, headers: Mapping[str, str]) -> Response:
         return page(

@@ -152,6 +152,11 @@ class ChatService:
         self.reviews = ReviewService(core, principal)
         self.admin = AdminService(core, principal)
 
+    @property
+    def going_on(self) -> set[asyncio.Task[None]]:
+        """Turns that run without a reader; they are ended before the service closes."""
+        return self.core.turns
+
     def as_principal(self, principal: Principal) -> ChatService:
         """Return the same service, acting for `principal`."""
         return ChatService(self.core, principal)

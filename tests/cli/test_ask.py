@@ -184,7 +184,7 @@ def test_an_interrupt_stops_the_answer_and_not_the_chat(home: Path, llm: FakeOpe
         # The new prompt may have been read together with the remark.
         seen = seen.partition("(stopped)")[2]
         wait_for("›")
-        os.write(controller, b"Say it again\r")
+        os.write(controller, b"How long is parental leave?\r")
         wait_for("Ten weeks.")
         deadline = time.monotonic() + 60
         while chat.poll() is None and time.monotonic() < deadline:
@@ -195,7 +195,7 @@ def test_an_interrupt_stops_the_answer_and_not_the_chat(home: Path, llm: FakeOpe
         chat.kill()
         chat.wait()
         os.close(controller)
-    assert (home / "ask_history").read_text().count("+Say it again") == 1
+    assert (home / "ask_history").read_text().count("+How long is parental leave?") == 1
 
 
 def evidence(**changes: object) -> Evidence:

@@ -38,7 +38,7 @@ def test_fetch_prints_nothing_but_the_path_of_what_is_there(run: CliRunner, mode
 def test_fetch_without_a_source_ends_with_its_own_exit_code(run: CliRunner, tmp_path: Path) -> None:
     result = run.invoke(app, ["--home", str(tmp_path), "models", "fetch", "smollm2-135m-instruct"])
     assert result.exit_code == ExitCode.MODEL
-    assert "by hand" in result.stderr
+    assert "connect this machine to the network" in result.stderr
 
 
 def test_what_suits_the_machine_is_recommended_and_offline_says_what_to_do(

@@ -123,7 +123,8 @@ def test_a_turn_that_takes_too_long_is_stopped(
         assert answer.status_code == 503
         assert answer.json()["error"]["code"] == "turn_timeout"
         assert "llm.timeout_seconds" in answer.json()["error"]["message"]
-    assert llm.disconnected.wait(30)
+    # On a busy machine the time is over before the model is asked.
+    assert not llm.requests or llm.disconnected.wait(30)
 
 
 def test_who_finds_the_queue_full_is_told_when_to_come_back(

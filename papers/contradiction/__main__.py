@@ -120,7 +120,7 @@ def table(
             found = measuring.checked(drawn, model, advance)
         if fit:
             weights = ", ".join(f"{one:.2f}" for one in measuring.fitted(found))
-            state.out.print(f"BIAS, LEXICAL, READ_SUPPORTED, READ_TURNED = {weights}")
+            state.out.print(f"BIAS, LEXICAL, LOST, READ_SUPPORTED, READ_TURNED = {weights}")
         rows = measuring.rows(found, lambda one: joined(one.lexical, one.readings), SUPPORTED)
         state.out.print(f"{name}\n", report.table(measuring.HEAD, rows), sep="\n", soft_wrap=True)
 

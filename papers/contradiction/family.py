@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from difflib import SequenceMatcher
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -16,9 +18,16 @@ from server.turn.contradiction import WINDOW
 if TYPE_CHECKING:
     from tokenizers import Encoding
 
-Row: TypeAlias = tuple[tuple[int, ...], tuple[int, ...], int]
-"""Tokens, their sides, and the place of the label."""
 SUPPORTS = RunKind("supports", "support.json", "support model")
+
+
+class Row(NamedTuple):
+    """A pair as tokens: their ids, their sides, the place of its label, and which tokens an edit has put there."""
+
+    ids: tuple[int, ...]
+    types: tuple[int, ...]
+    label: int
+    marks: tuple[bool, ...]
 
 
 class SupportModelPart(ModelPart):
@@ -37,7 +46,7 @@ FAMILIES["support"] = (SupportModelPart, "papers.contradiction.training:SupportF
 
 
 class PairFeatures:
-    """Groups as lists of `(ids, types, label)`, the statement first as in a cross-encoder's question, cut as served."""
+    """Groups as lists of rows, the statement first as in a cross-encoder's question, cut as they are served."""
 
     def __init__(self, groups: Sequence[PairGroup], tokenizer: Path) -> None:
         from tokenizers import Tokenizer
@@ -45,10 +54,9 @@ class PairFeatures:
         reader = Tokenizer.from_file(str(tokenizer))
         reader.no_padding()
         reader.enable_truncation(WINDOW)
-        encoded = iter(
-            reader.encode_batch([(pair.statement, pair.evidence) for group in groups for pair in group.pairs])
-        )
-        self._groups = [[_row(next(encoded), pair) for pair in group.pairs] for group in groups]
+        every = [(pair.statement, pair.evidence) for group in groups for pair in group.pairs]
+        encoded = iter(reader.encode_batch(every))
+        self._groups = [[_row(next(encoded), pair, group.pairs[0]) for pair in group.pairs] for group in groups]
 
     def __len__(self) -> int:
         return len(self._groups)
@@ -58,11 +66,28 @@ class PairFeatures:
 
     def length(self, i: int) -> int:
         """The tokens of its longest pair."""
-        return max(len(ids) for ids, _, _ in self._groups[i])
+        return max(len(row.ids) for row in self._groups[i])
 
     def set_epoch(self, epoch: int) -> None:
         """Every epoch has the same rows."""
 
 
-def _row(encoding: Encoding, pair: Pair) -> Row:
-    return tuple(encoding.ids), tuple(encoding.type_ids), LABELS.index(pair.label)
+def _row(encoding: Encoding, pair: Pair, true: Pair) -> Row:
+    spans = edited(true.statement, pair.statement) if pair.label == "contradicted" else []
+    marks = tuple(
+        side == 0 and any(start < last and first < end for first, last in spans)
+        for side, (start, end) in zip(encoding.sequence_ids, encoding.offsets, strict=True)
+    )
+    return Row(tuple(encoding.ids), tuple(encoding.type_ids), LABELS.index(pair.label), marks)
+
+
+def edited(true: str, turned: str) -> list[tuple[int, int]]:
+    """Offsets of the words of `turned` that are not in `true`; of what was left out, those of the word behind it."""
+    words = [(match.group(), match.span()) for match in re.finditer(r"\S+", turned)]
+    matcher = SequenceMatcher(None, true.split(), [word for word, _ in words], autojunk=False)
+    spans = []
+    for kind, _, _, start, end in matcher.get_opcodes():
+        if kind != "equal" and words:
+            first = min(start, len(words) - 1)
+            spans += [span for _, span in words[first : max(end, first + 1)]]
+    return spans

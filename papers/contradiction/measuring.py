@@ -186,8 +186,8 @@ def rows(found: Sequence[Checked], judge: Callable[[Checked], tuple[float, bool]
     return table
 
 
-def fitted(found: Sequence[Checked], kept: float = 0.9) -> tuple[float, float, float, float]:
-    """Bias and weights of the lexical score and both log-odds, by logistic regression: true against everything else.
+def fitted(found: Sequence[Checked], kept: float = 0.9) -> list[float]:
+    """Bias and weights of the lexical score, of lost code and of both log-odds, by logistic regression: true against everything else.
 
     The bias is moved so that the share `kept` of true answers comes at or above the threshold.
     """
@@ -199,7 +199,13 @@ def fitted(found: Sequence[Checked], kept: float = 0.9) -> tuple[float, float, f
     best = [best_reading(one.readings) for one in found]
     x = np.array(
         [
-            [1.0, one.lexical, log_odds(b.supported), -log_odds(b.contradicted)]
+            [
+                1.0,
+                one.lexical,
+                -all(reading.lost for reading in one.readings),
+                log_odds(b.supported),
+                -log_odds(b.contradicted),
+            ]
             for one, b in zip(found, best, strict=True)
         ]
     )
@@ -210,8 +216,8 @@ def fitted(found: Sequence[Checked], kept: float = 0.9) -> tuple[float, float, f
         z = x @ w
         return float((weight * (np.logaddexp(0, z) - y * z)).mean() + 1e-3 * (w[1:] ** 2).sum())
 
-    w = minimize(loss, np.zeros(4), method="L-BFGS-B", bounds=[(None, None)] + [(0, None)] * 3).x
+    w = minimize(loss, np.zeros(5), method="L-BFGS-B", bounds=[(None, None)] + [(0, None)] * 4).x
     answers = np.array([one.case.kind == "true" and one.case.group == "answer" for one in found])
     level = np.log(SUPPORTED / (1 - SUPPORTED))
     w[0] += level - np.quantile((x @ w)[answers], 1 - kept)
-    return float(w[0]), float(w[1]), float(w[2]), float(w[3])
+    return [float(one) for one in w]

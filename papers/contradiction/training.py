@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,23 +17,80 @@ from rewriter.protocol import TrainingError
 from rewriter.reranking.training import INPUTS, ONNX, OUTPUT, WEIGHTS, pretrained
 from rewriter.training.recipe import Recipe
 
+PAD, CLS, SEP = 0, 101, 102
+"""Of BERT's vocabulary."""
+STATES = "encoder.pt"
+FASTER = 5
+"""How much faster the heads learn, which begin with nothing."""
 
-class PairClassifier(nn.Module):
+
+class PairEncoder(nn.Module):
     """A BERT that says of a pair whether the evidence supports, contradicts, or does neither.
 
-    The loss is the cross-entropy, and within each group the softplus of how much less sure it is of the supported
-    statement than of what was made of it (log-odds; the pairwise loss of RankNet, Burges et al. 2005): the two differ in
-    a word, and all else cancels out.
+    A statement is contradicted where one of its words is: the logit is the log-sum-exp of those of its tokens and of one
+    of the whole. So the model learns from which words an edit has put there, as LettuceDetect does from marked spans
+    (Kovács and Recski 2025).
     """
 
-    def __init__(self, encoder: Any) -> None:
+    def __init__(self, bert: Any) -> None:
+        super().__init__()
+        self.bert = bert
+        width = bert.config.hidden_size
+        self.whole = nn.Linear(width, len(LABELS))
+        self.word = nn.Parameter(torch.zeros(width + 1))
+        nn.init.normal_(self.whole.weight, std=0.02)
+        nn.init.zeros_(self.whole.bias)
+        nn.init.normal_(self.word, std=0.02)
+
+    def words(self, states: Tensor) -> Tensor:
+        """`(n, longest)`: the log-odds that a token is not what the evidence says."""
+        return (states * self.word[:-1]).sum(-1) + self.word[-1]
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Tensor:
+        """`(n, 3)`, in the order of the labels."""
+        states = self.bert(
+            input_ids=input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids, return_dict=False
+        )[0]
+        return self.joined(states, stated(input_ids, token_type_ids))
+
+    def joined(self, states: Tensor, said: Tensor) -> Tensor:
+        """The logits from the states of tokens, of which `said` are the statement's."""
+        # No matrix products, here and in `words`: they would be quantised.
+        whole = (states[:, :1] * self.whole.weight).sum(-1) + self.whole.bias
+        words = torch.where(said, self.words(states), torch.full_like(states[..., 0], -30.0))
+        turned = torch.cat([words, whole[:, 1:2]], dim=1).logsumexp(1, keepdim=True)
+        return torch.cat([whole[:, :1], turned, whole[:, 2:]], dim=1)
+
+
+def stated(ids: Tensor, types: Tensor) -> Tensor:
+    """Which tokens are the statement's, special tokens left out."""
+    return (types == 0) & (ids != PAD) & (ids != CLS) & (ids != SEP)
+
+
+class PairLearner(nn.Module):
+    """The loss of groups of pairs.
+
+    To the cross-entropy of the labels come that of the words (of those put in and of the others alike), and within each
+    group the softplus of how much less sure the model is of the supported statement than of what was made of it (the
+    pairwise loss of RankNet, Burges et al. 2005): the two differ in a word, and all else cancels out.
+    """
+
+    def __init__(self, encoder: PairEncoder) -> None:
         super().__init__()
         self.encoder = encoder
 
-    def forward(self, ids: Tensor, types: Tensor, labels: Tensor, groups: Tensor) -> dict[str, Tensor]:
-        """The `loss` and the `logits` `(n, 3)` of `(n, longest)` tokens, padded with zeros; `groups` numbers them."""
-        logits = self.encoder(input_ids=ids, token_type_ids=types, attention_mask=(ids != 0).long()).logits.float()
+    def forward(self, ids: Tensor, types: Tensor, labels: Tensor, groups: Tensor, marks: Tensor) -> dict[str, Tensor]:
+        """The `loss` and the `logits` `(n, 3)` of `(n, longest)` tokens; `groups` numbers them, `marks` are words."""
+        encoder, said = self.encoder, stated(ids, types)
+        states = encoder.bert(
+            input_ids=ids, attention_mask=(ids != PAD).long(), token_type_ids=types, return_dict=False
+        )[0].float()
+        logits, words = encoder.joined(states, said), encoder.words(states)
         loss = nn.functional.cross_entropy(logits, labels)
+        known = said & (labels != LABELS.index("neither"))[:, None]
+        for chosen, sign in ((known & marks, -1.0), (known & ~marks, 1.0)):
+            if chosen.any():
+                loss = loss + nn.functional.softplus(sign * words[chosen]).mean()
         sure = logits[:, 0] - logits[:, 1:].logsumexp(-1)
         true, other = labels == 0, labels != 0
         both = (groups[:, None] == groups[None]) & true[:, None] & other[None]
@@ -53,28 +109,27 @@ class SupportFamily:
         return read_pairs(path)
 
     def open(self, recipe: Recipe, folder: Path, callback: Callable[[str], None]) -> SupportTraining:
-        """The lower layers of the base with a fresh head."""
+        """The lower layers of the base with fresh heads."""
         part = _part(recipe)
         put_tokenizer(part.base, folder, callback)
-        encoder = pretrained(part.base)
-        body = encoder.base_model
-        body.encoder.layer = body.encoder.layer[: part.layers]
-        torch.manual_seed(recipe.seed)
-        encoder.classifier = nn.Linear(encoder.config.hidden_size, len(LABELS))
-        nn.init.normal_(encoder.classifier.weight, std=0.02)
-        nn.init.zeros_(encoder.classifier.bias)
-        encoder.config.num_hidden_layers = len(body.encoder.layer)
-        encoder.config.num_labels = encoder.num_labels = len(LABELS)
-        for module in (body.embeddings, *body.encoder.layer[: part.frozen]):
+        bert = pretrained(part.base).base_model
+        bert.pooler = None
+        bert.encoder.layer = bert.encoder.layer[: part.layers]
+        bert.config.num_hidden_layers = len(bert.encoder.layer)
+        for module in (bert.embeddings, *bert.encoder.layer[: part.frozen]):
             module.requires_grad_(False)
-        return SupportTraining(PairClassifier(encoder), recipe, folder / TOKENIZER)
+        torch.manual_seed(recipe.seed)
+        return SupportTraining(PairLearner(PairEncoder(bert)), recipe, folder / TOKENIZER)
 
     def export(self, folder: Path, description: dict[str, Any]) -> tuple[dict[str, Any], list[Path]]:
-        """Write the ONNX file from the weights."""
-        from transformers import AutoModelForSequenceClassification
+        """Write the ONNX file from the weights. Raises TrainingError where there are none."""
+        from transformers import BertConfig, BertModel
 
-        encoder = AutoModelForSequenceClassification.from_pretrained(str(folder / WEIGHTS))
-        encoder.config.return_dict = False  # the exporter wants a tuple
+        weights = folder / WEIGHTS
+        if not (weights / STATES).is_file():
+            raise TrainingError(f"{folder} has no weights to export; only a finished run that kept them has.")
+        encoder = PairEncoder(BertModel(BertConfig.from_pretrained(str(weights)), add_pooling_layer=False))
+        encoder.load_state_dict(torch.load(weights / STATES, map_location="cpu", weights_only=True))
         write_int8(encoder, folder / ONNX, INPUTS, {OUTPUT: False})
         return {}, [folder / TOKENIZER, folder / ONNX]
 
@@ -100,7 +155,7 @@ class SupportFamily:
 class SupportTraining:
     """A pair model in training."""
 
-    def __init__(self, model: PairClassifier, recipe: Recipe, tokenizer: Path) -> None:
+    def __init__(self, model: PairLearner, recipe: Recipe, tokenizer: Path) -> None:
         self.model = model
         self._stage, self._tokenizer = recipe.stage, tokenizer
 
@@ -109,32 +164,38 @@ class SupportTraining:
         return PairFeatures(examples, self._tokenizer)
 
     def collate(self, items: Sequence[list[Row]]) -> dict[str, Any]:
-        """Groups as `ids`, `types` `(n, longest)`, `labels` and `groups` `(n,)`."""
+        """Groups as `ids`, `types`, `marks` `(n, longest)`, `labels` and `groups` `(n,)`."""
         rows = [row for group in items for row in group]
-        longest = max(len(ids) for ids, _, _ in rows)
+        longest = max(len(row.ids) for row in rows)
+
+        def padded(values: Iterable[Sequence[int]]) -> Tensor:
+            return torch.tensor([[*one, *[0] * (longest - len(one))] for one in values])
+
         return {
-            "ids": torch.tensor([[*ids, *[0] * (longest - len(ids))] for ids, _, _ in rows]),
-            "types": torch.tensor([[*types, *[0] * (longest - len(types))] for _, types, _ in rows]),
-            "labels": torch.tensor([label for _, _, label in rows]),
+            "ids": padded(row.ids for row in rows),
+            "types": padded(row.types for row in rows),
+            "labels": torch.tensor([row.label for row in rows]),
             "groups": torch.tensor([n for n, group in enumerate(items) for _ in group]),
+            "marks": padded(row.marks for row in rows).bool(),
         }
 
     def groups(self) -> list[dict[str, Any]]:
-        """Norms and biases do not decay."""
-        parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        """The heads learn faster; norms and biases do not decay."""
+        encoder = self.model.encoder
+        body = [parameter for parameter in encoder.bert.parameters() if parameter.requires_grad]
+        heads = [*encoder.whole.parameters(), encoder.word]
+        rate, decay = self._stage.learning_rate, self._stage.weight_decay
         return [
-            {
-                "params": [parameter for parameter in parameters if (parameter.ndim > 1) == decays],
-                "lr": self._stage.learning_rate,
-                "weight_decay": self._stage.weight_decay if decays else 0.0,
-            }
-            for decays in (True, False)
+            {"params": [one for one in body if one.ndim > 1], "lr": rate, "weight_decay": decay},
+            {"params": [one for one in body if one.ndim < 2], "lr": rate, "weight_decay": 0.0},
+            {"params": heads, "lr": FASTER * rate, "weight_decay": 0.0},
         ]
 
     def save(self, folder: Path) -> dict[str, Any]:
-        """Write the weights as transformers reads them."""
-        self.model.encoder.save_pretrained(folder / WEIGHTS)
-        shutil.copyfile(folder / TOKENIZER, folder / WEIGHTS / TOKENIZER)
+        """Write the weights, and the shape of the BERT beside them."""
+        encoder = self.model.encoder
+        encoder.bert.config.save_pretrained(folder / WEIGHTS)
+        torch.save(encoder.state_dict(), folder / WEIGHTS / STATES)
         return {}
 
 
@@ -147,7 +208,7 @@ def probabilities(path: Path, features: PairFeatures) -> np.ndarray[Any, np.dtyp
     except Exception as error:  # the library raises bare exceptions of its own
         raise TrainingError(f"{path} cannot be opened ({error}): export the run again.") from error
     rows = []
-    for ids, types, _ in (row for n in range(len(features)) for row in features[n]):
+    for ids, types, _, _ in (row for n in range(len(features)) for row in features[n]):
         feed = {
             name: np.array([row], np.int64) for name, row in zip(INPUTS, (ids, (1,) * len(ids), types), strict=True)
         }

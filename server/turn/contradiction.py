@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,7 @@ _FRAME = regex.compile(
     r"^\s*(?:[-*+>•|]\s+|#{1,6}\s+|\d{1,3}[.)]\s+|(?:!!!|\?\?\?\+?|:::|///)[^\n]*|(?:```|~~~)\w*)+", regex.MULTILINE
 )
 _STRESS = regex.compile(r"(?<!\w)(?:\*\*|__|[*_])(?=\S)|(?<=\S)(?:\*\*|__|[*_])(?!\w)")
+_TERM = regex.compile(r"`[^`\n]{2,60}`|(?<![\w`/-])--?[a-z][a-z0-9-]+(?![\w`])")
 _ENDS = (".", "!", "?", ":", ";", "。", "！", "？")
 
 WINDOW = 192
@@ -68,16 +69,20 @@ READINGS = 12
 """Pairs that are read of one answer at most: some 100 ms on two cores."""
 CONTRADICTED = 0.5
 """From this chance on, a passage says something else."""
-BIAS, LEXICAL, READ_SUPPORTED, READ_TURNED = -1.0, 2.0, 0.5, 0.5
-"""Weights of the lexical score and of the two log-odds read; fitted in `docs/lab/citations.md`."""
+BIAS, LEXICAL, LOST, READ_SUPPORTED, READ_TURNED = -1.0, 2.0, 1.0, 0.5, 0.5
+"""Weights of the lexical score, of lost code, and of the two log-odds read; fitted in `docs/lab/citations.md`."""
 
 
 @dataclass(frozen=True, slots=True)
 class PairReading:
-    """Chances that the evidence supports the statement, and that it says something else; 0 to 1."""
+    """Chances that the evidence supports the statement, and that it says something else; 0 to 1.
+
+    `lost` tells that the evidence lacks an option, a command or other code that the statement names.
+    """
 
     supported: float
     contradicted: float
+    lost: bool = False
 
 
 class PairModel:
@@ -122,9 +127,9 @@ def verify(
     """
     changed, left = list[SupportEvent](), READINGS
     for judged in statements:
-        event, said = judged.event, plain(judged.text)
+        event = judged.event
         cited = [n for n in event.cited if scorer.holds(n)]
-        if not cited or not said or any(said in plain(scorer.text(n)) for n in cited) or left < len(cited):
+        if not cited or left < len(cited) or _is_quoted(scorer, judged.text, cited):
             continue
         left -= len(cited)
         readings = [read_beside(model, scorer, judged.text, question, n) for n in cited]
@@ -137,10 +142,18 @@ def verify(
     return changed
 
 
+def _is_quoted(scorer: SupportScorer, statement: str, cited: Sequence[int]) -> bool:
+    """Whether a cited passage holds the statement as a sentence, word for word."""
+    said = plain(statement).rstrip(".")
+    return any(plain(text).rstrip(".") == said for n in cited for text in scorer.around(statement, n)[1])
+
+
 def read_beside(model: PairModel, scorer: SupportScorer, statement: str, question: str, n: int) -> PairReading:
     """What the model reads of a statement beside passage `n`."""
-    evidence = scorer.around(statement, n)
-    return model.read(statement_text(statement, question), evidence_text(*evidence))
+    evidence = evidence_text(*scorer.around(statement, n))
+    reading = model.read(statement_text(statement, question), evidence)
+    held = f"{evidence} {question}".casefold()
+    return replace(reading, lost=any(term[0].strip("`").casefold() not in held for term in _TERM.finditer(statement)))
 
 
 def joined(score: float, readings: Sequence[PairReading]) -> tuple[float, bool]:
@@ -150,9 +163,9 @@ def joined(score: float, readings: Sequence[PairReading]) -> tuple[float, bool]:
     and the best one says something else.
     """
     best = best_reading(readings)
-    odds = (
-        BIAS + LEXICAL * score + READ_SUPPORTED * log_odds(best.supported) - READ_TURNED * log_odds(best.contradicted)
-    )
+    lost = all(reading.lost for reading in readings)
+    read = READ_SUPPORTED * log_odds(best.supported) - READ_TURNED * log_odds(best.contradicted)
+    odds = BIAS + LEXICAL * score - LOST * lost + read
     chance = 1 / (1 + math.exp(-odds))
     return round(chance, 3), best.contradicted >= CONTRADICTED and chance < SUPPORTED
 

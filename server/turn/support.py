@@ -120,10 +120,6 @@ class SupportScorer:
         """Whether passage `n` is among the evidence."""
         return n in self._evidence
 
-    def text(self, n: int) -> str:
-        """The text of passage `n`."""
-        return self._evidence[n].text
-
     def around(self, statement: str, n: int) -> tuple[str, list[str], int]:
         """The nearest heading of passage `n`, its sentences, and the place of the one that supports `statement` best.
 

@@ -13,6 +13,7 @@ import pytest
 from index.documents import Document
 from index.loaders.markdown import outline
 from papers.contradiction.edits import EDITS, Siblings, retold, turned
+from papers.contradiction.family import edited
 from papers.contradiction.pages import Page, Told, page_of
 from papers.contradiction.pairs import Pair, balanced, page_pairs, read_pairs, told_pairs, write_pairs
 
@@ -170,3 +171,18 @@ def test_rows_are_read_as_they_were_written_those_of_a_statement_together(tmp_pa
     assert [one for group in groups for one in group.pairs] == pairs
     assert {group.pairs[0].label for group in groups} == {"supported"}
     assert {(group.source, group.dialog) for group in groups} == {("pairs", "kettle.md")}
+
+
+@pytest.mark.parametrize(
+    ("true", "turned_text", "words"),
+    [
+        ("It stops after 30 seconds.", "It stops after 40 seconds.", ["40"]),
+        ("Does it? Yes, it stops.", "Does it? No, it stops.", ["No,"]),
+        ("The lid is open.", "The lid is not open.", ["not"]),
+        ("The lid does not open by hand.", "The lid opens by hand.", ["opens"]),
+        ("It is not open.", "It is open.", ["open."]),
+        ("It heats if it is closed.", "It heats.", ["heats."]),
+    ],
+)
+def test_the_words_that_an_edit_has_put_there_are_known(true: str, turned_text: str, words: list[str]) -> None:
+    assert [turned_text[start:end] for start, end in edited(true, turned_text)] == words

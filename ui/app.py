@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from starlette.routing import Mount
 from starlette.types import Scope
 
-from server.api.error_responses import show_as_pages
+from server.api.dependencies import show_as_pages
 from server.chat import ChatService, Principal
 from server.plugins import page_calls, parts
 from text.translation import LANGUAGES, speak, wanted

@@ -28,8 +28,8 @@ from server.chat import (
     StoredTurn,
     SupportEvent,
     TokenEvent,
+    reading_numbers,
 )
-from server.turn.citations import reading_numbers
 from text.translation import gettext, message, ngettext
 from ui.annotations import Annotation, Chip, Doubt
 from ui.safe_html import render_markdown

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Annotated, Generic, TypeVar, cast
 
-from fastapi import Depends, Path, Query, Request
+from fastapi import Depends, FastAPI, Path, Query, Request
 from pydantic import BaseModel, ConfigDict
+from starlette.responses import Response
+from starlette.types import Scope
 
 from server.chat import ChatService
 from text.names import NAME_CHARS, NAME_PATTERN
@@ -51,3 +54,8 @@ class Listing(BaseModel, Generic[T]):
     """Rows in the order that the operation names."""
 
     data: list[T]
+
+
+def show_as_pages(app: FastAPI, page: Callable[[Scope, int, str, Mapping[str, str]], Response]) -> None:
+    """Answer errors of addresses that a browser opens by what `page` makes of them, as `ui.routes.error_page` does."""
+    app.state.error_page = page

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -90,11 +90,6 @@ def chat_error_response(error: ChatError) -> JSONResponse:
     status = next((status for kind, status in _STATUS.items() if isinstance(error, kind)), 500)
     headers = {"Retry-After": str(error.retry_after)} if isinstance(error, TooManyRequests) else {}
     return error_response(status, error.message, param=error.param, code=error.code, headers=headers)
-
-
-def show_as_pages(app: FastAPI, page: Callable[[Scope, int, str, Mapping[str, str]], Response]) -> None:
-    """Answer errors of the page's addresses in a browser by what `page` makes of them (`ui.routes.error_page`)."""
-    app.state.error_page = page
 
 
 def install(app: FastAPI) -> None:

@@ -33,6 +33,7 @@ from server.store.records import StoredTurn as StoredTurn
 from server.store.records import Trace as Trace
 from server.traces import calls
 from server.traces import differences as differences
+from server.turn.citations import reading_numbers as reading_numbers
 from server.turn.events import CitationEvent as CitationEvent
 from server.turn.events import DoneEvent as DoneEvent
 from server.turn.events import ErrorEvent as ErrorEvent

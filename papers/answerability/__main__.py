@@ -2,66 +2,97 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli.shared.options import Data, Name, Out, bench, listed, open_form, runs_folder
-from cli.shared.state import state_of
+from cli.shared.state import State, state_of
 from papers.command_line import paper_app
+
+if TYPE_CHECKING:
+    from papers.answerability.collecting import Case
+    from papers.answerability.fitting import Predict
+
+Sets = Annotated[str, typer.Option(help="Sets whose questions are marked, by commas.")]
+Split = Annotated[str, typer.Option(help="The part of sets that have several: train or dev.")]
+Drawn = Annotated[float, typer.Option("--answerable", min=0.01, max=1, help="Share of the answerable questions drawn.")]
 
 
 def measure(
     context: typer.Context,
     data: Data = None,
-    sets: Annotated[str, typer.Option(help="Sets whose questions are marked, by commas.")] = "product-*",
-    split: Annotated[str, typer.Option(help="The part of sets that have several: train or dev.")] = "dev",
-    fit: Annotated[
-        Path | None, typer.Option(help="Fit on these questions, and write the models to this file (JSON).")
-    ] = None,
-    answerable: Annotated[
-        float, typer.Option(min=0.01, max=1, help="Share of the questions drawn that are marked answerable.")
-    ] = 1.0,
-    foreign: Annotated[int, typer.Option(min=0, help="Ask every so manieth question to the next set too.")] = 0,
-    answers: Annotated[
-        Path | None, typer.Option(help="Folder of a run of answers: also show its refusals joined with these.")
-    ] = None,
+    sets: Sets = "product-*",
+    split: Split = "dev",
+    answerable: Drawn = 1.0,
     name: Name = "",
     out: Out = None,
 ) -> None:
-    """Judge how well the decision tells what the passages answer; with --fit, fit it anew and cross-validate it.
+    """Judge how well the packaged decision tells what the passages answer.
 
-    Searches are cached in the run: after an interruption, the same --name resumes.
+    Searches are kept in the run: after an interruption, the same --name goes on.
     """
+    from papers.answerability.fitting import by_model
+    from server.turn.decision import models
+
+    _, _, show = _searched(state_of(context), data, sets, split, answerable, name, out)
+    show(by_model(models().by_kind.__getitem__))
+
+
+def fit(
+    context: typer.Context,
+    to: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write the models (JSON).")],
+    data: Data = None,
+    sets: Sets = "product-*",
+    split: Split = "train",
+    answerable: Drawn = 1.0,
+    name: Name = "",
+    out: Out = None,
+) -> None:
+    """Fit the decision, and judge it by cross-validation over the sets.
+
+    Searches are kept in the run: after an interruption, the same --name goes on.
+    """
+    from papers.answerability import fitting
+    from server.turn.decision import DecisionModels
+
+    cases, encoder, show = _searched(state_of(context), data, sets, split, answerable, name, out)
+    models = {model: fitting.fit(own, model) for model, own in fitting.usable(cases).items()}
+    to.write_text(fitting.as_json(DecisionModels(encoder, models), fitting.recipe(cases, split)), "utf-8")
+    show(fitting.cross_validated)
+
+
+def _searched(
+    state: State, data: Path | None, sets: str, split: str, answerable: float, name: str, out: Path | None
+) -> tuple[list[Case], str, Callable[[Predict], None]]:
+    """The cases of the sets, the encoder's name, and what shows how well the chances of some models tell them apart."""
     from evaluation import report
     from evaluation.run_folder import create_run
     from evaluation.sets import load_sets
     from papers.answerability import fitting
-    from server.turn.decision import models as packaged
+    from papers.answerability.collecting import collect_cases
 
-    state = state_of(context)
     settings = state.settings()
     chosen = load_sets(listed(sets), data, split=split)
     writer = create_run(runs_folder(settings, out), "answerability", name, resume=bool(name))
-    cases_path = writer.path("cases.jsonl")
     with bench(settings, state, rerank=True) as measuring, open_form("auto", settings, state) as rewriter:
-        cases = fitting.collect_cases(chosen, measuring, rewriter, cases_path, answerable=answerable, foreign=foreign)
-    models, rows, lines = fitting.measure_kinds(cases, None if fit else packaged().by_kind, writer)
-    run = writer.finish(settings)
-    state.out.print(report.table(fitting.HEAD, rows), soft_wrap=True)
-    if answers is not None:
-        joined = report.table(fitting.JOINED_HEAD, fitting.with_answers(answers, chosen, cases, models))
-        state.out.print("", joined, sep="\n", soft_wrap=True)
-    (run.folder / "report.html").write_text(report.html(run, extra=[fitting.plot(lines)]), "utf-8")
-    if fit is not None:
-        fit.write_text(
-            fitting.as_json(models, fitting.recipe(cases, [eval_set.name for eval_set in chosen], split)), "utf-8"
-        )
-    state.err.print(f"Wrote {run.folder}.")
+        path = writer.path("cases.jsonl")
+        cases = collect_cases(chosen, measuring, rewriter, path, answerable=answerable)
+
+    def show(predict: Predict) -> None:
+        told = report.table(fitting.TELLING, fitting.telling(cases, predict, writer))
+        made = fitting.outcomes(cases, predict, settings.retrieval.profile, writer)
+        state.out.print(told, "", report.table(fitting.OUTCOMES, made), sep="\n", soft_wrap=True)
+        state.err.print(f"Wrote {writer.finish(settings).folder}.")
+
+    return cases, measuring.encoder.name, show
 
 
-app = paper_app("Answer, ask back or refuse: fit the decision on marked questions, and judge it.", measure=measure)
+app = paper_app(
+    "Answer, ask back or refuse: fit the decision on marked questions, and judge it.", fit=fit, measure=measure
+)
 
 if __name__ == "__main__":
     app(prog_name="python -m papers.answerability")

@@ -1,10 +1,11 @@
 """Answer, ask back or refuse: how likely each is right, told from the question and its search before a model writes.
 
 A multinomial logistic model over signals that a turn has anyway: how much of the question's words the first passages
-hold, how far the rankings agree, what a cross-encoder said, how much the question leans on the conversation, and how it
-is put. Support by the documents can only raise the chance of answering: those weights are bounded when the model is
-fitted. `python -m papers.answerability measure --fit` writes `decision.json`; `docs/lab/evaluation.md` holds
-what it is worth. Two models are kept: one for passages that a cross-encoder has read.
+hold, how far the rankings agree, what a cross-encoder said, how much the question leans on the conversation, how it is
+put, and the vector that it was searched by. Support by the documents can only raise the chance of answering: those
+weights are bounded when the model is fitted. `python -m papers.answerability fit` writes `decision.json`;
+`docs/lab/evaluation.md` holds what it is worth. Four models are kept: for passages that a cross-encoder has read or has
+not, each with the question's vector and without.
 
 `RetrievalProfile` holds the thresholds `answerable` and `ask_back`; `server.turn.run` acts on the outcome.
 """
@@ -17,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
+from statistics import pstdev
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
@@ -39,8 +41,8 @@ READ = 5
 """Passages looked at."""
 
 SUPPORT = ("best coverage", "joint coverage", "agreement")
-RELEVANCE = ("best relevance", "mean relevance")
-MONOTONE = frozenset((*SUPPORT, *RELEVANCE))
+RELEVANCE = ("best relevance", "relevance spread")
+MONOTONE = frozenset((*SUPPORT, "best relevance"))
 """More of these never makes an answer less likely."""
 
 _CUES: Mapping[str, str] = {
@@ -54,10 +56,16 @@ _CUES: Mapping[str, str] = {
 _YES_OR_NO = "is are can does do could will should"
 _WORD = regex.compile(r"[\p{L}\p{N}]+(?:['’][\p{L}]+)*")
 
-BASE = (*SUPPORT, "length", "typed length", "words", "headings", "leaning", "question mark", "yes or no", *_CUES)
-READ_TOO = (*BASE, *RELEVANCE)
-KINDS = {"unread": BASE, "read": READ_TOO}
-"""The models, and their signals."""
+BASE = (
+    *SUPPORT,
+    *("first by typed", "length", "typed length", "words", "headings", "follow-up", "leaning"),
+    *("question mark", "yes or no", *_CUES),
+)
+KINDS = {"unread": BASE, "read": (*BASE, *RELEVANCE)}
+"""The signals of the models, by whether a cross-encoder read passages."""
+
+WITH_QUESTION = " with question"
+"""Ends the name of a model that reads the question's vector too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +120,15 @@ def language_of_hits(hits: Sequence[Hit], setting: str) -> str:
 
 
 def signals(plan: SearchPlan, hits: Sequence[Hit], language: str = ENGLISH) -> dict[str, float]:
-    """Return the features of the model, each about 0 to 1; `best relevance` and `mean relevance` only where hits were
+    """Return the features of the model, each about 0 to 1; `best relevance` and `relevance spread` only where hits were
     read.
 
     `best coverage` and `joint coverage`: the share of the searched question's content words in the best of the first
     passages, and in all of them (rare words count more; 0.5 of a question without any). `agreement`: the mean over all
-    rankings of the reciprocal rank they gave the first passage. `length`, `typed length`: content words of what was
-    searched for and typed. `headings`: sections among the first passages. `leaning`: the rewriter's belief that the
-    question needs its history. The others tell how the question is put, by English words.
+    rankings of the reciprocal rank they gave the first passage; `first by typed` that over the rankings by the question
+    as typed. `length`, `typed length`: content words of what was searched for and typed. `headings`: sections among the
+    first passages. `follow-up`: whether something was said before. `leaning`: the rewriter's belief that the question
+    needs its history. The others tell how the question is put, by English words.
     """
     first = hits[:READ]
     searched = plan.variants.rerank_question or plan.question
@@ -133,21 +142,22 @@ def signals(plan: SearchPlan, hits: Sequence[Hit], language: str = ENGLISH) -> d
     values = {
         "best coverage": max(shares, default=0.0),
         "joint coverage": (sum(weights[word] for word in wanted & every) / total if total else 0.5) if held else 0.0,
-        "agreement": _agreement(hits),
+        "agreement": _mean_reciprocal_rank(hits, ""),
+        "first by typed": _mean_reciprocal_rank(hits, "typed"),
         "length": min(len(wanted), 12) / 12,
         "typed length": min(len(set(stems(plan.question, language))), 12) / 12,
         "words": min(len(typed), 25) / 25,
         "headings": len({(hit.passage.document_id, hit.passage.heading) for hit in first}) / READ,
+        "follow-up": float(len(plan.variants.queries) > 1),
         "leaning": 0.5 if plan.rewrite.history_probability is None else plan.rewrite.history_probability,
         "question mark": float("?" in plan.question or "？" in plan.question),
         "yes or no": _cue(_YES_OR_NO, typed[:4]),
         **{name: _cue(cues, typed) for name, cues in _CUES.items()},
     }
-    read = sorted((hit.relevance for hit in hits if hit.relevance is not None), reverse=True)[:READ]
-    if read:
-        # Scores of cross-encoders are logits, about -10 to 10.
-        values["best relevance"] = _squeezed(read[0])
-        values["mean relevance"] = sum(map(_squeezed, read)) / len(read)
+    # Scores of cross-encoders are logits, about -10 to 10.
+    if read := [_squeezed(hit.relevance) for hit in hits if hit.relevance is not None]:
+        values["best relevance"] = max(read)
+        values["relevance spread"] = pstdev(read)
     return values
 
 
@@ -164,7 +174,7 @@ def chances(
     values, packaged = signals(plan, hits, language), models()
     kind = "read" if "best relevance" in values else "unread"
     vector = searched.question_vector(plan.question, packaged.encoder) if searched is not None else None
-    return packaged.by_kind[kind if vector is None else f"{kind} with question"].chances(values, vector)
+    return packaged.by_kind[kind if vector is None else kind + WITH_QUESTION].chances(values, vector)
 
 
 def decide(chances: Chances, profile: RetrievalProfile, *, may_ask: bool = True) -> Outcome:
@@ -193,8 +203,9 @@ def _squeezed(score: float) -> float:
     return max(-1.0, min(1.0, score / 12)) if math.isfinite(score) else 0.0
 
 
-def _agreement(hits: Sequence[Hit]) -> float:
-    rankings = {name for hit in hits for name in hit.ranks if name != "rerank"}
+def _mean_reciprocal_rank(hits: Sequence[Hit], variant: str) -> float:
+    """Of the first passage, over the rankings by one query variant; over all for an empty name."""
+    rankings = {name for hit in hits for name in hit.ranks if "/" in name and name.startswith(variant)}
     if not rankings:
         return 0.0
     return sum(1 / hits[0].ranks[name] for name in rankings if name in hits[0].ranks) / len(rankings)

@@ -1,86 +1,107 @@
-"""Fitting the decision to answer, ask back or refuse, on made-up cases."""
+"""Fitting the decision to answer, ask back or refuse, on made-up cases, and collecting cases from a small set."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from evaluation.questions import Question
-from evaluation.run_folder import read_run, slug
+from evaluation.run_folder import read_run
+from index.query import Hit, Passage, Query
 from papers.answerability.__main__ import app
-from papers.answerability.fitting import (
-    Case,
-    as_json,
-    cross_validated,
-    curve,
-    drawn,
-    fit,
-    joined,
-    read_cases,
-    recipe,
-)
+from papers.answerability.collecting import RIGHT, Case, Kind, LeavingOut, drawn
+from papers.answerability.fitting import as_json, by_model, cross_validated, fit, recipe, usable
 from papers.measures import area, calibration_error
-from server.turn.decision import BASE, MONOTONE, DecisionModel, Outcome
+from server.turn.decision import BASE, MONOTONE, DecisionModel, DecisionModels
 from tests.evaluation import evaluation_data as data
-from tests.evaluation.test_answers import turn
+from tests.server.turn_fakes import FakeCollection
 
 
 def cases(n: int = 400) -> list[Case]:
-    """Coverage tells what is unanswerable, and few words what must be asked back."""
+    """Coverage tells what was not found, few words and the first dimension of the vector what must be asked back."""
     chance = np.random.default_rng(4)
+    kinds: list[Kind] = ["found", "underspecified", "unanswerable", "missed", "left out"]
     made = []
     for i in range(n):
-        kinds: list[Outcome] = ["answer", "ask", "refuse"]
-        right = kinds[int(chance.choice(3, p=[0.7, 0.1, 0.2]))]
+        kind = kinds[int(chance.choice(5, p=[0.6, 0.1, 0.1, 0.1, 0.1]))]
         told = {name: float(chance.random()) for name in BASE}
-        told["best coverage"] = float(np.clip(chance.normal(0.35 if right == "refuse" else 0.7, 0.15), 0, 1))
-        told["words"] = float(np.clip(chance.normal(0.1 if right == "ask" else 0.6, 0.15), 0, 1))
+        told["best coverage"] = float(np.clip(chance.normal(0.35 if RIGHT[kind] == "refuse" else 0.7, 0.15), 0, 1))
+        told["words"] = float(np.clip(chance.normal(0.1 if RIGHT[kind] == "ask" else 0.6, 0.15), 0, 1))
         # A signal of support that speaks against an answer by accident.
-        told["agreement"] = float(np.clip(chance.normal(0.3 if right == "answer" else 0.6, 0.2), 0, 1))
-        made.append(Case(f"q{i}", f"d{i // 4}", told, right))
+        told["agreement"] = float(np.clip(chance.normal(0.3 if kind == "found" else 0.6, 0.2), 0, 1))
+        first = float(chance.normal(0.9 if RIGHT[kind] == "ask" else -0.5, 0.1))
+        vector = [first, *chance.normal(0, 0.2, 3).tolist()]
+        made.append(Case(f"q{i}", f"s{i % 4}", f"d{i // 4}", kind, {}, told, vector))
     return made
+
+
+def asks(model: DecisionModel, made: list[Case], *, reading: bool) -> float:
+    """How well the chance of asking tells those that must be asked back."""
+    told = [model.chances(case.unread, np.array(case.vector) if reading else None).ask for case in made]
+    return area(told, [case.right == "ask" for case in made])
 
 
 def test_a_fit_finds_the_signals_that_tell() -> None:
     made = cases()
-    model = fit(made, BASE)
+    model = fit(made, "unread")
     assert min(model.weights["refuse"], key=lambda name: model.weights["refuse"][name]) == "best coverage"
     assert min(model.weights["ask"], key=lambda name: model.weights["ask"][name]) == "words"
-    told = cross_validated(made, BASE)
+    assert not model.question
+    told = cross_validated("unread", made)
     truth = [case.right == "answer" for case in made]
     assert area([one.answer for one in told], truth) > 0.85
     assert calibration_error([one.answer for one in told], truth, [1.0] * len(made)) < 0.12
 
 
+def test_a_model_that_reads_the_question_tells_more() -> None:
+    made, unseen = cases(400)[:300], cases(400)[300:]
+    blind = [replace(case, unread={**case.unread, "words": 0.5}) for case in made]
+    model = fit(blind, "unread with question")
+    told = [replace(case, unread={**case.unread, "words": 0.5}) for case in unseen]
+    assert int(np.argmax(np.abs(model.question["ask"]))) == 0
+    assert asks(model, told, reading=True) > asks(fit(blind, "unread"), told, reading=False) + 0.2
+
+
 def test_support_never_counts_against_an_answer_whatever_the_cases_say() -> None:
-    model = fit(cases(), BASE)
+    model = fit(cases(), "unread")
     assert all(weights[name] <= 0 for weights in model.weights.values() for name in MONOTONE & set(BASE))
 
 
 def test_a_case_counts_for_those_that_were_left_out() -> None:
-    """Twice each answerable case, or each with twice the weight, is the same fit."""
+    """Twice each case that was found, or each with twice the weight, is the same fit."""
     made = cases(120)
-    answered = [case for case in made if case.right == "answer"]
-    heavy = [replace(case, weight=2.0) if case.right == "answer" else case for case in made]
-    one, other = fit(heavy, BASE), fit([*made, *answered], BASE)
+    found = [case for case in made if case.kind == "found"]
+    heavy = [replace(case, weight=2.0) if case.kind == "found" else case for case in made]
+    one, other = fit(heavy, "unread"), fit([*made, *found], "unread")
     for case in made[:20]:
-        assert one.chances(case.signals).answer == pytest.approx(other.chances(case.signals).answer, abs=0.002)
+        assert one.chances(case.unread).answer == pytest.approx(other.chances(case.unread).answer, abs=0.002)
 
 
-def test_a_fitted_model_comes_back_from_its_file(tmp_path: Path) -> None:
-    made = fit(cases(), BASE)
-    whole = json.loads(as_json({"unread": made}, recipe(cases(), ["product-uv"], "train")))
-    assert DecisionModel(**whole["models"]["unread"]) == made
-    assert whole["recipe"]["sets"] == ["product-uv"]
+def test_only_models_whose_signals_a_case_has_judge_it() -> None:
+    made = cases(8)
+    made[0] = replace(made[0], vector=[])
+    made[1] = replace(made[1], read=made[1].unread)
+    numbers = {name: len(own) for name, own in usable(made).items()}
+    assert numbers == {"read with question": 1, "read": 1, "unread with question": 7, "unread": 8}
+
+
+def test_a_fitted_model_comes_back_from_its_file() -> None:
+    made = cases()
+    models = {name: fit(own, name) for name, own in usable(made).items()}
+    text = as_json(DecisionModels("encoder:1", models), recipe(made, "train"))
+    whole = json.loads(text)
+    assert {name: DecisionModel(**model) for name, model in whole["models"].items()} == models
+    assert whole["encoder"] == "encoder:1"
+    assert whole["recipe"]["sets"] == ["s0", "s1", "s2", "s3"]
     assert sum(whole["recipe"]["cases"].values()) == 400
-    kept = tmp_path / "cases.jsonl"
-    kept.write_text('{"id": "a", "dialog": "d", "signals": {"x": 1.0}, "right": "ask"}\n')
-    assert list(read_cases(kept)) == [Case("a", "d", {"x": 1.0}, "ask")]
+    predict = by_model(models.__getitem__)
+    assert predict("unread", made[:1]) != predict("unread with question", made[:1])
 
 
 def test_calibration_is_by_weight() -> None:
@@ -88,39 +109,32 @@ def test_calibration_is_by_weight() -> None:
     assert calibration_error([1.0, 0.0], [False, True], [1.0, 1.0]) == 1.0
 
 
-def test_the_curve_runs_from_refusing_nobody_to_refusing_everybody() -> None:
-    told, truth = [0.1, 0.2, 0.8, 0.9], [False, True, False, True]
-    places = curve(told, truth)
-    assert (places[0].recall, places[0].false_refusals, places[0].precision) == (0, 0, 1)
-    assert (places[-1].recall, places[-1].false_refusals, places[-1].precision) == (1, 1, 0.5)
-    assert [place.recall for place in places] == sorted(place.recall for place in places)
-    middle = next(place for place in places if 0.1 < place.threshold < 0.2)
-    assert (middle.precision, middle.recall, middle.false_refusals) == pytest.approx((1, 0.5, 0))
-    assert area(told, truth) == 0.75
-    assert area([0.5], [True]) == 0.5
-
-
-def test_a_threshold_adds_to_what_the_model_refuses_or_stands_alone() -> None:
-    right: dict[str, Outcome] = {"a@x": "answer", "b@x": "refuse", "c@x": "refuse", "d@x": "answer"}
-    made = [Case(name, "d", {}, own) for name, own in right.items()]
-    made.append(Case("a@y", "d", {}, "refuse", foreign=True))
-    found = joined(made, [0.9, 0.1, 0.9, 0.2, 0.0], {"a": True, "b": False, "c": True, "d": False}, [0.15, 0.5])
-    assert found == [
-        ("the model alone", 0.5, 0.5, 4),
-        ("or p < 0.15", 1.0, 0.5, 4),
-        ("p < 0.15", 0.5, 0.0, 4),
-        ("or p < 0.50", 1.0, 1.0, 4),
-        ("p < 0.50", 0.5, 0.5, 4),
-    ]
-
-
 def test_a_share_of_the_answerable_questions_is_drawn_alike_each_time() -> None:
-    marks = ("answerable", "unanswerable", "partial", "")
+    marks = ("answerable", "unanswerable", "partial", "underspecified")
     questions = [Question(f"q{n}", "d", "?", answerability=marks[n % 4]) for n in range(400)]
     chosen = drawn(questions, 0.2)
     assert chosen == drawn(questions, 0.2)
     assert [sum(one.answerability == mark for one in chosen) for mark in marks[1:]] == [100, 100, 100]
+    assert 5 < sum(one.answerability == "answerable" for one in chosen) < 40
     assert drawn(questions, 1) == questions
+
+
+class Ranked(FakeCollection):
+    """Five passages, which BM25 orders as they are, and the dense ranking the other way round."""
+
+    def search(self, *asked: Any, k: int = 20, **options: Any) -> list[Hit]:
+        made = (Passage(f"p{n}", "d", "", f"text {n}", 10 * n, 10 * n + 6) for n in range(1, 6))
+        ranked = ({"typed/bm25": n, "typed/dense": 6 - n, "document": 1 + n // 4} for n in range(1, 6))
+        return [Hit(one, 1 / (n + 1), ranks) for n, (one, ranks) in enumerate(zip(made, ranked, strict=True))][:k]
+
+
+def test_what_is_left_out_leaves_no_gap_in_the_rankings() -> None:
+    left = LeavingOut(Ranked(), lambda passage: passage.id in ("p1", "p3"))
+    hits = left.search([Query("?")], k=2)
+    assert [(hit.passage.id, dict(hit.ranks)) for hit in hits] == [
+        ("p2", {"typed/bm25": 1, "typed/dense": 3, "document": 1}),
+        ("p4", {"typed/bm25": 2, "typed/dense": 2, "document": 2}),
+    ]
 
 
 @pytest.fixture
@@ -142,26 +156,26 @@ def home(model_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     return home
 
 
-def test_models_are_fitted_on_own_and_foreign_questions(home: Path, tmp_path: Path) -> None:
-    answered = tmp_path / "answers" / slug("mtrag-offices") / "turns.jsonl"
-    data.jsonl(answered, [asdict(turn("d1::1", "answered")), asdict(turn("d2::2", "refused"))])
-    command = ["measure", "--data", str(tmp_path / "data"), "--sets", "mtrag-offices,mtrag-shops"]
+def test_models_are_fitted_and_judged_on_searches_with_and_without_evidence(home: Path, tmp_path: Path) -> None:
+    shared = ["--data", str(tmp_path / "data"), "--sets", "mtrag-offices,mtrag-shops", "--split", "dev"]
     fitted = tmp_path / "decision.json"
-    options = ["--answers", str(tmp_path / "answers"), "--fit", str(fitted), "--name", "one", "--foreign", "1"]
-    result = CliRunner().invoke(app, [*command, *options])
+    result = CliRunner().invoke(app, ["fit", str(fitted), *shared, "--name", "one"])
     assert result.exit_code == 0, result.output
     folder = home / "eval" / "runs" / "one"
-    cases = [json.loads(line) for line in (folder / "cases.jsonl").read_text("utf-8").splitlines()]
-    assert len(cases) == 12, "six questions over two corpora"
-    assert {case["id"] for case in cases if case["right"] == "answer"} == {
-        *(f"{name}@mtrag-offices" for name in ("d1::1", "d1::2", "d2::1", "d2::3")), "s::1@mtrag-shops",
-    }  # fmt: skip
+    lines = (folder / "cases.jsonl").read_text("utf-8").splitlines()
+    by_id = {case["id"]: case for case in map(json.loads, lines)}
+    assert by_id["s::1"]["kind"] == "found"
+    assert by_id["s::1 left out"]["kind"] == "left out"
+    assert by_id["s::1 left out"]["unread"]["best coverage"] < by_id["s::1"]["unread"]["best coverage"]
+    assert all(len(case["vector"]) == 384 for case in by_id.values())
+    assert {case["kind"] for case in by_id.values()} >= {"found", "left out", "unanswerable"}
     whole = json.loads(fitted.read_text("utf-8"))
-    assert set(whole["models"]) == {"read", "unread"}
-    assert whole["recipe"]["cases"] == {"answer": 5, "ask": 0, "refuse": 7}
+    assert set(whole["models"]) == {"read with question", "read", "unread with question", "unread"}
     measured = {(metric.level, metric.system, metric.measure) for metric in read_run(folder).metrics}
-    assert ("asked to another corpus", "unread", "AUC") in measured
-    assert ("either", "read", "ECE") in measured
-    assert (folder / "unanswerable.unread.curve.jsonl").is_file()
-    assert "Refusing, or asking back" in (folder / "report.html").read_text("utf-8")
-    assert "the model alone" in result.output
+    assert ("left out", "unread", "AUC") in measured
+    assert ("all", "read with question", "ECE") in measured
+    assert ("found", "read", "refused") in measured
+    judged = CliRunner().invoke(app, ["measure", *shared, "--name", "two"])
+    assert judged.exit_code == 0, judged.output
+    assert (home / "eval" / "runs" / "two" / "cases.jsonl").read_text("utf-8").splitlines() == lines
+    assert "right at 2% false" in judged.output

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from index.encoders import Encoder, Vectors
 from index.query import Hit, Passage
 from rewriter import Conversation, PassThroughRewriter
 from server.settings import LLMSettings, RetrievalSettings, Settings
@@ -17,6 +18,7 @@ from server.turn.decision import (
     KINDS,
     MONOTONE,
     OTHERS,
+    WITH_QUESTION,
     Chances,
     chances,
     decide,
@@ -66,19 +68,44 @@ def test_signals_stay_within_bounds_whatever_comes_in(question: str) -> None:
         assert whole.answer + whole.ask + whole.refuse == pytest.approx(1)
 
 
-def test_the_packaged_weights_know_their_signals() -> None:
+def test_the_packaged_weights_know_their_signals_and_the_packaged_encoder(encoder: Encoder) -> None:
+    assert models().encoder == encoder.name
+    assert set(models().by_kind) == {kind + more for kind in KINDS for more in ("", WITH_QUESTION)}
     for name, model in models().by_kind.items():
         assert set(model.bias) == set(model.weights) == set(OTHERS)
-        assert all(tuple(weights) == KINDS[name] for weights in model.weights.values())
+        assert all(tuple(weights) == KINDS[name.split()[0]] for weights in model.weights.values())
+        lengths = {encoder.dimension} if name.endswith(WITH_QUESTION) else set()
+        assert {len(weights) for weights in model.question.values()} == lengths
+
+
+class Knowing(FakeCollection):
+    """A collection that knows the vector of every question, by one encoder."""
+
+    def __init__(self, encoder: Encoder, name: str) -> None:
+        super().__init__()
+        self._encoder, self._name = encoder, name
+
+    def question_vector(self, text: str, encoder: str) -> Vectors | None:
+        return self._encoder.encode([text])[0] if encoder == self._name else None
+
+
+def test_the_questions_own_vector_tells_what_must_be_asked_back(encoder: Encoder) -> None:
+    for hits in (GOOD, unread(GOOD)):
+        searched = Knowing(encoder, encoder.name)
+        vague, plain = (chances(planned(text), hits, searched=searched) for text in ("it doesn't work", ASKED))
+        assert vague.ask > 3 * plain.ask
+        blind = chances(planned(ASKED), hits)
+        assert plain != blind
+        assert chances(planned(ASKED), hits, searched=Knowing(encoder, "another")) == blind
 
 
 values = st.floats(-1, 1)
 
 
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
-@given(st.sampled_from(sorted(KINDS)), st.data())
+@given(st.sampled_from(sorted(models().by_kind)), st.data())
 def test_more_support_never_makes_an_answer_less_likely(kind: str, data: Any) -> None:
-    model, names = models().by_kind[kind], KINDS[kind]
+    model, names = models().by_kind[kind], KINDS[kind.split()[0]]
     found = {name: data.draw(values) for name in names}
     name = data.draw(st.sampled_from([name for name in names if name in MONOTONE]))
     more = found | {name: data.draw(st.floats(found[name], 1))}
@@ -101,8 +128,12 @@ def test_the_settings_decide_from_which_chance_on(found: Chances, refusing: floa
     assert decide(found, RetrievalSettings(profile={"answerable": refusing, "ask_back": asking}).profile) == outcome
 
 
-def test_nothing_is_refused_or_asked_back_by_default() -> None:
-    assert decide(Chances(0, 0.5, 0.5), RetrievalSettings().profile) == "answer"
+def test_by_default_the_unlikely_is_refused_and_the_unclear_asked_back() -> None:
+    profile = RetrievalSettings().profile
+    assert decide(Chances(0.9, 0.05, 0.05), profile) == "answer"
+    assert decide(Chances(0.3, 0.05, 0.65), profile) == "refuse"
+    assert decide(Chances(0.6, 0.3, 0.1), profile) == "ask"
+    assert decide(Chances(0.6, 0.3, 0.1), profile, may_ask=False) == "answer"
 
 
 def test_below_the_threshold_no_model_is_asked() -> None:

@@ -38,9 +38,8 @@ ASIDE = 600
 
 _DOES = regex.compile(
     r"\bhow\b(?!\s+(?:many|much|long|often|old|far|big|large|fast)\b)|\b(?:steps?|commands?|codes?|examples?|snippets?"
-    r"|scripts?|syntax|compose|config(?:uration)?s?|yaml|json|toml|sql|curl|templates?|procedure|instructions?"
-    r"|set ?up|install|configure|enable|create|add|run|show me|wie|cómo|comment|kommandos?|befehle?|beispiele?"
-    r"|ejemplos?|exemples?|commandes?)\b|如何|怎么|示例|كيف|أمر",
+    r"|scripts?|syntax|procedures?|instructions?|set ?up|show me|give me|(?:need|want|try|trying|like)\s+(?:an?|to)"
+    r"|wie|cómo|comment|kommandos?|befehle?|beispiele?|ejemplos?|exemples?|commandes?)\b|如何|怎么|示例|كيف|أمر",
     regex.IGNORECASE,
 )
 _RULE = regex.compile(r"^[ \t]*[|+]?[ \t:]*[-=~^]{2,}[-=~^|+: \t]*$", regex.MULTILINE)

@@ -102,14 +102,12 @@ class Hit:
 
     `ranks` has keys like `"typed/bm25"`, `"typed/dense"` and `"rerank"`; a ranking that did not
     return the passage has no key. `relevance` is what a cross-encoder said of the passage (its raw
-    score, higher is better, comparable between questions), `answers` the log-odds by the same reading
-    that the passage answers the question, not only speaks of it; `tokens` are its states of that reading. Each is None
-    where none told.
+    score, higher is better, comparable between questions); `tokens` are its states of that reading. Each is None where
+    none told.
     """
 
     passage: Passage
     score: float
     ranks: Mapping[str, int] = field(default_factory=dict)
     relevance: float | None = None
-    answers: float | None = None
     tokens: TokenStates | None = field(default=None, repr=False, compare=False)

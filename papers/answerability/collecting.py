@@ -43,6 +43,7 @@ RIGHT: Mapping[Kind, Outcome] = {
 }
 """The right outcome of a search: `missed` is one for an answerable question that read none of its evidence."""
 
+_MARKED: Mapping[str, Kind] = {"unanswerable": "unanswerable", "underspecified": "underspecified"}
 READ_SECONDS = 60.0
 TWIN = 0.6
 """Passages that share so much of their words (Jaccard) are near-duplicates."""
@@ -167,10 +168,9 @@ class _SetCases:
     def cases(self, known: Mapping[str, Case]) -> Iterator[Case]:
         for done, question in enumerate(self._questions):
             self._bench.progress(f"{self._set.name}: searching", done, len(self._questions))
-            marked = question.answerability
-            if marked in ("unanswerable", "underspecified"):
-                yield known.get(question.id) or self._case(question, question.id, self._collection, marked)
-            elif marked in ("answerable", "partial", "") and self._gold.get(question.id):
+            if kind := _MARKED.get(question.answerability):
+                yield known.get(question.id) or self._case(question, question.id, self._collection, kind)
+            elif question.answerability in ("answerable", "partial", "") and self._gold.get(question.id):
                 yield known.get(question.id) or self._case(question, question.id, self._collection)
                 name = f"{question.id} left out"
                 without = LeavingOut(self._collection, self._evidence(question))

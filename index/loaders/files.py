@@ -45,7 +45,7 @@ above `max_bytes`. Endings that Anaphora reads itself stay with its own loaders.
 
 MAX_FILE_MB = 64
 
-LAYOUT = 3
+LAYOUT = 4
 """Of how PDFs are read: raise it when they are to be read again."""
 
 

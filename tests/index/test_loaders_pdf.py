@@ -386,6 +386,7 @@ def test_recognised_words_stand_on_their_lines() -> None:
         ("a&b", 0, 45, 15, 65),
         ("next", 0, 107, 15, 117),
     ]
+    assert recognised("<div class='ocr_page'></div>", 0.5) == []  # a picture without a word fails no file
 
 
 def test_passages_know_the_kind_of_their_region(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from itertools import accumulate, pairwise
 from statistics import median
 from typing import TypeAlias
 
-from index.loaders.pdf.glyphs import PageWords, TextLine, commonest, overlap, rows_of
+from index.loaders.pdf.glyphs import PageWords, TextLine, commonest, line_of, overlap, rows_of
 
 _LEAST_ROWS = 3
 MOST_LINES = 2500
@@ -25,6 +25,8 @@ _WIDEST = 20_000.0  # points; what is wider is no page
 _FILLED = 0.6
 _WORDS = 3
 _CLOSE = 1.5
+_TORN = 1.5
+"""Heights between the pieces of a line that was torn apart."""
 
 
 @dataclass(slots=True)
@@ -113,13 +115,33 @@ def _band(lines: list[TextLine], gutter: Strip) -> list[Column]:
         return [Column(min(line.x0 for line in lines), max(line.x1 for line in lines), rows)]
     cut = _names(lines)
     if cut:
-        above = [line for line in lines if line.middle < cut]
+        above = _mended([line for line in lines if line.middle < cut])
         below = [line for line in lines if line.middle >= cut]
-        return [*_band(above, gutter), *_band(below, gutter)]
+        return [*columns_of(above, gutter), *_band(below, gutter)]
     middle = (gutter[0] + gutter[1]) / 2
     left = [line for line in lines if (line.x0 + line.x1) / 2 < middle]
     right = [line for line in lines if (line.x0 + line.x1) / 2 >= middle]
     return [*columns_of(left, gutter_of(left)), *columns_of(right, gutter_of(right))]
+
+
+def _mended(lines: Sequence[TextLine]) -> list[TextLine]:
+    """Lines of a title, or of names, in one piece where the file has torn them apart at the gutter."""
+    rows: list[list[TextLine]] = []
+    for line in sorted(lines, key=lambda line: line.middle):
+        if rows and overlap(rows[-1][0].y0, rows[-1][0].y1, line.y0, line.y1) >= 0.5:
+            rows[-1].append(line)
+        else:
+            rows.append([line])
+    mended: list[TextLine] = []
+    for row in rows:
+        row.sort(key=lambda line: line.x0)
+        at = len(mended)
+        for line in row:
+            if len(mended) > at and line.x0 - mended[-1].x1 < _TORN * min(line.height, mended[-1].height):
+                mended[-1] = line_of([*mended[-1].words, *line.words])
+            else:
+                mended.append(line)
+    return mended
 
 
 def _names(lines: Sequence[TextLine]) -> float:

@@ -223,6 +223,8 @@ def commonest(values: Counter[float], default: float = 0.0) -> float:
     return min(values, key=lambda value: (-values[value], value)) if values else default
 
 
+# A sign whose box is so many times as high as words says nothing of their size.
+_TALL = 1.8
 # Words further apart than this many heights do not belong to one run of text.
 _GAP = 0.9
 # Words drawn apart from each other are joined where they are at most this near.
@@ -276,9 +278,16 @@ def line_of(words: Sequence[PageWord]) -> TextLine:
     """One line of these words, which are one or more."""
     ordered = sorted(words, key=lambda word: word.x0)
     # Signs of formulas have boxes of their own kind, and some fonts have larger ones for letters that reach down.
-    heights = sorted(word.height for word in ordered if word.text[:2].isalpha()) or sorted(w.height for w in ordered)
-    box = around((word.x0, word.y0, word.x1, word.y1) for word in ordered)
-    return TextLine(ordered, *box, heights[len(heights) * 4 // 5])
+    lettered = sorted(word.height for word in ordered if word.text[:2].isalpha())
+    named = sorted(word.height for word in ordered if word.text[:2].isalpha() and len(word.text) > 1)
+    if named:
+        lettered = [height for height in lettered if height <= _TALL * named[len(named) // 2]]
+    heights = lettered or sorted(word.height for word in ordered)
+    height = heights[len(heights) * 4 // 5]
+    # What reaches into the lines around it does not say where this one stands.
+    own = [word for word in ordered if word.height <= _TALL * height] or ordered
+    y0, y1 = min(word.y0 for word in own), max(word.y1 for word in own)
+    return TextLine(ordered, ordered[0].x0, y0, max(word.x1 for word in ordered), y1, height)
 
 
 def around(boxes: Iterable[Rectangle]) -> Rectangle:
@@ -322,6 +331,8 @@ def _joined(lines: list[TextLine]) -> list[TextLine]:
             for other in by_band.get(band, ()):
                 gap = line.x0 - other.x1
                 height = max(other.height, line.height)
+                if height > _TALL * min(other.height, line.height):
+                    height = min(other.height, line.height)  # a sign's box reaches far into the lines around it
                 if -0.5 * height <= gap <= _NEAR * height and overlap(other.y0, other.y1, line.y0, line.y1) >= 0.6:
                     best = other
         if best is None:

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import threading
 import time
+import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from index.documents import REFERENCES, Document, MetadataValue, Section
 from index.errors import LoadError
 from index.loaders.pdf.composing import Heading, compose, join_lines, reference_list
 from index.loaders.pdf.glyphs import PageWord, PageWords, read_page
-from index.loaders.pdf.regions import Region, heading_key, regions_of
+from index.loaders.pdf.regions import DROPPED, Region, heading_key, regions_of
 from index.loaders.reading import clean, one_line, read_bytes, title_from_name
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def recognised(hocr: str, scale: float) -> list[PageWord]:
     """The words of a page in hOCR, whose pixels are `scale` points; all of a line are as high as its letters can be."""
     words: list[PageWord] = []
     starts = list(_LINE.finditer(hocr))
-    for line, following in zip(starts, [*starts[1:], None], strict=True):
+    for line, following in zip(starts, [*starts[1:], None][: len(starts)], strict=True):
         bottom, slope, offset, size, descenders = map(float, line.groups())
         for word in _WORD.finditer(hocr, line.end(), following.start() if following else len(hocr)):
             x0, _, x1, _, sure = map(int, word.groups()[:5])
@@ -130,9 +131,11 @@ _MOST_PIXELS_LOADING = 8_000_000
 _MAX_BOOKMARKS = 5_000
 _MAX_CHARACTERS = 64_000_000
 _PAGE_NAME = re.compile(r"(?i)page\s*\d+")
+_TITLE_WORD = re.compile(r"[^\W\d_]{4,}|[\u3040-\u9fff\uac00-\ud7af]")
+_SAID = 0.25
 _LEFTOVER = re.compile(
     r"\.(?:docx?|tex|dvi|indd|pdf|pptx?|xlsx?|ps|qxd)$|\.\.\.$|^microsoft word|^arxiv:"
-    r"|^\(?(?:anonymous|unspecified)\)?$"
+    r"|^\(?(?:anonymous|unspecified)\)?$|^proceedings (?:of|from)\b"
 )
 _LOCK = threading.Lock()  # pdfium is one state machine for the whole process
 _REASONS = {
@@ -178,7 +181,7 @@ def load(
         metadata["recognised_pages"] = content.recognised
     if references := "\n".join(reference_list(content.regions)):
         metadata[REFERENCES] = references
-    title = (title if _is_title(title) else "") or composed.title or title_from_name(path.name)
+    title = _title(title, composed.title, content.regions) or title_from_name(path.name)
     return [Document(document_id, title, composed.text, composed.sections, metadata)]
 
 
@@ -303,6 +306,21 @@ def _unread(name: str, pictures: Sequence[int], pages: int, recogniser: Recognis
         f"{name}: {len(pictures)} of {pages} pages are pictures without text ({listed}) and were not read; "
         + recogniser.lacking
     )
+
+
+def _title(named: str, shown: str, regions: Sequence[Region]) -> str:
+    """Return the title that a file's own field names, if its first page says it too or has none; else the page's."""
+    if not _is_title(named):
+        return shown
+    first = " ".join(region.text for region in regions if region.page == 1 and region.kind not in DROPPED)
+    words = _words_of(named)
+    # A scan's first page may say only some of it as it is.
+    said = len(words & _words_of(first)) >= _SAID * len(words)
+    return named if not shown or said else shown
+
+
+def _words_of(text: str) -> set[str]:
+    return set(_TITLE_WORD.findall(unicodedata.normalize("NFKC", text).casefold()))
 
 
 def _is_title(title: str) -> bool:

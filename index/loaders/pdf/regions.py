@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
@@ -25,7 +25,6 @@ from index.loaders.pdf.columns import (
     usual_gutter,
 )
 from index.loaders.pdf.glyphs import (
-    PageWord,
     PageWords,
     Rectangle,
     TableCell,
@@ -36,224 +35,7 @@ from index.loaders.pdf.glyphs import (
     lines_of,
     rows_of,
 )
-
-# Rules whose ends are at most so many points apart meet.
-_MEET = 3.0
-_MOST_RULES = 1_000
-_MOST_CELLS = 5_000
-_MOST_ROWS = 200
-_LEAST_ROWS = 2
-# A table without rules: rows at most this many heights apart, whose cells are at most so many characters long.
-_APART = 3.2
-_LONG_CELL = 60
-
-
-def ruled(words: Sequence[PageWord], rules: Sequence[Rectangle]) -> tuple[list[PageWord], list[TextLine]]:
-    """The words outside of ruled tables, and the tables, each as a line."""
-    tables: list[TextLine] = []
-    rest = list(words)
-    for grid in _grids(rules[:_MOST_RULES]):
-        table = _filled(grid, rest)
-        if table is not None:
-            line, used = table
-            tables.append(line)
-            rest = [word for word in rest if id(word) not in used]
-    return rest, tables
-
-
-class _Grid:
-    """Rules that meet: where they run, and which of them parts two neighbouring cells."""
-
-    def __init__(self, across: list[Rectangle], down: list[Rectangle]) -> None:
-        self._down = down
-        self._across = across
-        self.xs = _steps((rule[0] + rule[2]) / 2 for rule in down)
-        self.ys = _steps((rule[1] + rule[3]) / 2 for rule in across)
-        # A table whose outermost rules are left out on the sides still ends where its rules do.
-        if across:
-            self.xs = _steps([*self.xs, min(rule[0] for rule in across), max(rule[2] for rule in across)])
-        if down:
-            self.ys = _steps([*self.ys, min(rule[1] for rule in down), max(rule[3] for rule in down)])
-
-    def parted(self, x: float, y0: float, y1: float) -> bool:
-        """Whether an upright rule at x stands between y0 and y1."""
-        middle = (y0 + y1) / 2
-        return any(abs((r[0] + r[2]) / 2 - x) <= _MEET and r[1] - _MEET <= middle <= r[3] + _MEET for r in self._down)
-
-    def floored(self, y: float, x0: float, x1: float) -> bool:
-        """Whether a level rule at y lies between x0 and x1."""
-        middle = (x0 + x1) / 2
-        return any(abs((r[1] + r[3]) / 2 - y) <= _MEET and r[0] - _MEET <= middle <= r[2] + _MEET for r in self._across)
-
-
-def _steps(values: Iterable[float]) -> list[float]:
-    steps: list[float] = []
-    for value in sorted(values):
-        if not steps or value - steps[-1] > _MEET:
-            steps.append(value)
-    return steps
-
-
-def _grids(rules: Sequence[Rectangle]) -> list[_Grid]:
-    """Groups of rules that touch each other, with at least one upright rule within."""
-    groups: list[list[Rectangle]] = []
-    for rule in sorted(rules, key=lambda rule: (rule[1], rule[0])):
-        touching = [group for group in groups if any(_touch(rule, other) for other in group)]
-        merged = [rule, *(other for group in touching for other in group)]
-        groups = [group for group in groups if not any(group is other for other in touching)] + [merged]
-    grids = []
-    for group in groups:
-        across = [rule for rule in group if rule[2] - rule[0] >= rule[3] - rule[1]]
-        down = [rule for rule in group if rule[2] - rule[0] < rule[3] - rule[1]]
-        grid = _Grid(across, down)
-        if across and down and len(grid.xs) * len(grid.ys) <= _MOST_CELLS:
-            grids.append(grid)
-    return grids
-
-
-def _touch(first: Rectangle, other: Rectangle) -> bool:
-    return (
-        first[0] - _MEET <= other[2]
-        and other[0] - _MEET <= first[2]
-        and first[1] - _MEET <= other[3]
-        and other[1] - _MEET <= first[3]
-    )
-
-
-def _filled(grid: _Grid, words: Sequence[PageWord]) -> tuple[TextLine, set[int]] | None:
-    """The table in a grid and the ids of its words; None where it parts no words."""
-    xs, ys = grid.xs, grid.ys
-    if len(xs) < 2 or len(ys) < 3 or (len(xs) < 3 and len(ys) < 3):
-        return None
-    inside = [
-        word
-        for word in words
-        if xs[0] - _MEET <= (word.x0 + word.x1) / 2 <= xs[-1] + _MEET
-        and ys[0] - _MEET <= (word.y0 + word.y1) / 2 <= ys[-1] + _MEET
-    ]
-    held: dict[tuple[int, int], list[PageWord]] = {}
-    for word in inside:
-        row, column = _place(ys, (word.y0 + word.y1) / 2), _place(xs, (word.x0 + word.x1) / 2)
-        while column and not grid.parted(xs[column], ys[row], ys[row + 1]):
-            column -= 1
-        while row and not grid.floored(ys[row], xs[column], xs[column + 1]):
-            row -= 1
-        held.setdefault((row, column), []).append(word)
-    used_columns = sorted({column for _, column in held})
-    used_rows = sorted({row for row, _ in held})
-    if len(used_columns) < 2 or len(used_rows) < _LEAST_ROWS:
-        return None
-    rows = [[_cell(held.get((row, column), [])) for column in used_columns] for row in used_rows]
-    if max(len(cell.text) for row in rows for cell in row) > 20 * _LONG_CELL:
-        return None  # a page in frames
-    return _table(inside, (xs[0], ys[0], xs[-1], ys[-1]), rows), {id(word) for word in inside}
-
-
-def _place(steps: Sequence[float], value: float) -> int:
-    """The interval that a value lies in."""
-    for n in range(len(steps) - 2, 0, -1):
-        if value >= steps[n]:
-            return n
-    return 0
-
-
-def _cell(words: Sequence[PageWord]) -> TableCell:
-    if not words:
-        return TableCell("")
-    lines = rows_of(lines_of(words))
-    return TableCell(
-        " ".join(line.text for row in lines for line in row), around((w.x0, w.y0, w.x1, w.y1) for w in words)
-    )
-
-
-def _table(words: Sequence[PageWord], box: Rectangle, rows: list[list[TableCell]]) -> TextLine:
-    return TextLine(list(words), *box, median(word.height for word in words), rows)
-
-
-def unruled(rows: Sequence[list[TextLine]]) -> list[list[TextLine]]:
-    """The rows of a column, in which those that make up a table have become one row with one line."""
-    groups: list[list[TextLine]] = []
-    at = 0
-    while at < len(rows):
-        until = _run(rows, at)
-        table = _aligned(rows[at:until]) if until - at >= _LEAST_ROWS else None
-        if table is None:
-            groups.append(rows[at])
-            at += 1
-        else:
-            groups.append([table])
-            at = until
-    return groups
-
-
-def _run(rows: Sequence[list[TextLine]], first: int) -> int:
-    """Where rows end that have cells beside each other and stand below each other, `first` on."""
-    if not _cells(rows[first]):
-        return first
-    at = first + 1
-    last = at
-    while at < min(len(rows), first + _MOST_ROWS):
-        above, row = rows[at - 1], rows[at]
-        if row[0].y0 - above[0].y1 > _APART * above[0].height - above[0].height or any(line.rows for line in row):
-            break
-        if _cells(row):
-            last = at + 1
-        elif len(row) == 1 and at - last < 1 and len(row[0].text) <= _LONG_CELL and at + 1 < len(rows):
-            # A row with one cell filled, if the table goes on below it.
-            pass
-        else:
-            break
-        at += 1
-    return last
-
-
-def _cells(row: Sequence[TextLine]) -> bool:
-    return len(row) > 1 and all(len(line.text) <= _LONG_CELL and not line.rows for line in row)
-
-
-def _aligned(rows: Sequence[list[TextLine]]) -> TextLine | None:
-    """The table that these rows make up, or None where their cells do not stand below each other."""
-    many = [row for row in rows if len(row) > 1]
-    if len(many) < max(2, len(rows) / 2):
-        return None
-    spans: list[list[float]] = []
-    for line in sorted((line for row in many for line in row), key=lambda line: line.x0):
-        if spans and line.x0 <= spans[-1][1]:
-            spans[-1][1] = max(spans[-1][1], line.x1)
-        else:
-            spans.append([line.x0, line.x1])
-    if len(spans) < 2:
-        return None
-    filled = sum(len(row) for row in many) / (len(many) * len(spans))
-    if len(spans) > max(len(row) for row in many) + 1 or filled < 0.5:
-        return None
-    table: list[list[TableCell]] = []
-    for row in rows:
-        held: list[list[TextLine]] = [[] for _ in spans]
-        for line in row:
-            at = next((n for n, span in enumerate(spans) if line.x0 <= span[1] and line.x1 >= span[0]), None)
-            if at is None or (
-                len(row) == 1 and row is not rows[0] and at + 1 < len(spans) and line.x1 > spans[at + 1][0]
-            ):
-                return None
-            held[at].append(line)
-        table.append([_cell([word for line in cell for word in line.words]) for cell in held])
-    words = [word for row in rows for line in row for word in line.words]
-    if _stretched(many):
-        return None
-    return _table(words, line_of(words).box, table)
-
-
-def _stretched(rows: Sequence[list[TextLine]]) -> bool:
-    """Whether rows are rather lines of text with wide blanks, or numbered ones."""
-    if all(len(row) == 2 and len(row[0].text) <= 3 and row[1].text[:1].isalpha() for row in rows):
-        return True
-    height = median(row[0].height for row in rows)
-    gap = median(min(right.x0 - left.x1 for left, right in pairwise(row)) for row in rows)
-    width = max(row[-1].x1 for row in rows) - min(row[0].x0 for row in rows)
-    filled = median(sum(line.width for line in row) / width for row in rows)
-    return filled > 0.75 and gap < 3 * height and max(len(line.words) for row in rows for line in row) > 4
-
+from index.loaders.pdf.tables import ruled, unruled
 
 Kind: TypeAlias = Literal[
     "title", "text", "figure", "figure_caption", "table", "table_caption", "header", "footer", "reference", "footnote",
@@ -280,6 +62,11 @@ _BULLET = re.compile(r"(?:[•◦▪‣∙●○■·–—*-]|\(?(?:\d{1,2}|[a-
 _ENTRY_YEAR = re.compile(r"\b(?:1[89]|20)\d\d[a-z]?\b")
 _ENDED = re.compile(r"[.!?:;…][\"'”’)\]]*$")
 _LONGEST_HEADING = 160
+_WIDEST_LEADING = 2.6
+_WRITERS = re.compile(r"@|[*†‡§¶∗]|\d\s*(?:,|$)|(?i:universit|institute|department|school|laborator)")
+_MATHS = re.compile(r"[=∑∏∫√∞±×÷≤≥≈≠≡∝∈∉⊂⊆∩∪→←↔⇒∀∃¬∧∨∂∇⟨⟩]|\(\d{1,3}\)$")
+_WORDLIKE = re.compile(r"[^\W\d_]{3,}|[\u3040-\u9fff\uac00-\ud7af]+")
+_BRACKETS = re.compile(r"[()\[\]{}^_~;|,]")
 
 
 @dataclass(slots=True)
@@ -382,6 +169,7 @@ def _column(
         right = min(right, max(line.x1 for line in plain))
     steps = [below.middle - above.middle for above, below in pairwise(plain)]
     leading = median([step for step in steps if step > 0.5 * body.height] or [1.2 * body.height])
+    leading = min(leading, _WIDEST_LEADING * body.height)  # a few lines far apart are no text
     shape = _Shape(left, right, leading)
     small = _footnotes(plain, page, body)
     gathered: list[TextLine] = []
@@ -435,9 +223,9 @@ def _kind(line: TextLine, above: TextLine | None, below: TextLine | None, body: 
     left, right, leading = shape.left, shape.right, shape.leading
     text = line.text
     caption = CAPTION.match(text)
-    if caption:
+    if caption and not _runs_on(line, above, shape, caption.group()):
         return "table_caption" if text[:3].lower() == "tab" else "figure_caption"
-    if len(text) > _LONGEST_HEADING or not any(map(str.isalpha, text)):
+    if len(text) > _LONGEST_HEADING or not any(map(str.isalpha, text)) or _is_formula(text):
         return "text"
     gap = above is None or line.middle - above.middle > 1.2 * leading
     numbered = (_NUMBERED.match(text) or _ROMAN.match(text)) and not _ENDED.search(text)
@@ -457,6 +245,23 @@ def _kind(line: TextLine, above: TextLine | None, below: TextLine | None, body: 
     if numbered and gap and apart and not full and text[-1].isalpha() and len(text) <= 80 and not _sentence(text):
         return "title"
     return "text"
+
+
+def _runs_on(line: TextLine, above: TextLine | None, shape: _Shape, label: str) -> bool:
+    """Whether a line that begins as a caption ("Table 1.") goes on with the sentence of the line above it."""
+    if above is None or above.rows or label.endswith(":") or line.middle - above.middle > 1.25 * shape.leading:
+        return False
+    full = above.x1 > shape.right - 0.15 * (shape.right - shape.left)
+    alike = 0.93 < line.height / max(0.1, above.height) < 1.07
+    return full and alike and len(above.words) > 3 and not _ENDED.search(above.text)
+
+
+def _is_formula(text: str) -> bool:
+    """Whether a line is rather a formula than words: signs of its own, or few words and many brackets."""
+    if _MATHS.search(text):
+        return True
+    letters = sum(map(len, _WORDLIKE.findall(text)))
+    return letters < 0.5 * len(_LABEL.sub("", text).replace(" ", "")) and len(_BRACKETS.findall(text)) > 1
 
 
 def _broken(before: str, after: str) -> bool:
@@ -523,26 +328,65 @@ def _level(region: Region, body: Body) -> int:
 
 def _names(text: str) -> bool:
     """Whether words may be a document's title."""
-    return " " in text and "@" not in text and not _NAMED.fullmatch(text)
+    return " " in text and "@" not in text and not _NAMED.fullmatch(text) and not _is_formula(text)
 
 
 def _opens_text(text: str) -> bool:
     return bool(_ABSTRACT.fullmatch(text) or _INTRODUCTION.fullmatch(text))
 
 
-def _titled(regions: Sequence[Region]) -> None:
-    """Give level 0 to the document's title: the largest heading of the first page, if it stands out."""
-    first = [region for region in regions if region.page == 1 and region.kind == "title" and _names(region.text)]
-    heights = [median(line.height for line in region.lines) for region in first]
-    if heights:
-        at = heights.index(max(heights))
-        others = [median(line.height for line in r.lines) for r in regions if r.kind == "title" and r is not first[at]]
-        if not others or heights[at] > 1.05 * max(others) or (heights[at] >= max(others) and first[at] is regions[0]):
-            first[at].level = 0
-            opening = next((n for n, r in enumerate(regions) if r.kind == "title" and _opens_text(r.text)), 0)
-            for region in regions[:opening]:
-                if region.kind == "title" and region.level and region.page == 1:
-                    region.kind = "text"  # who wrote it
+def _titled(regions: list[Region]) -> None:
+    """Give level 0 to the document's title: of the first page's headings the largest, if it stands out.
+
+    Where an abstract or introduction begins on that page, the title is what is set largest above it, wherever else the
+    file has larger headings; lines of its size beside or below it belong to it.
+    """
+    first = [region for region in regions if region.page == 1 and region.lines]
+    opening = next((n for n, region in enumerate(first) if region.kind == "title" and _opens_text(region.text)), 0)
+    above = [region for region in first[:opening] if _may_be_title(region)]
+    if above:
+        # Names below a title may be as large.
+        top = max(map(_size, above))
+        title = next(region for region in above if _size(region) > 0.97 * top)
+        _extend(title, above[above.index(title) + 1 :], regions)
+    else:
+        headings = [region for region in first if region.kind == "title" and _names(region.text)]
+        if not headings:
+            return
+        title = max(headings, key=_size)
+        others = [_size(region) for region in regions if region.kind == "title" and region is not title]
+        least = max(others, default=0.0)
+        if others and _size(title) <= 1.05 * least and (_size(title) < least or title is not regions[0]):
+            return
+    title.kind, title.level = "title", 0
+    opening = next((n for n, r in enumerate(regions) if r.kind == "title" and _opens_text(r.text)), 0)
+    for region in regions[:opening]:
+        if region.kind == "title" and region.level and region.page == 1:
+            region.kind = "text"  # who wrote it
+
+
+def _size(region: Region) -> float:
+    return median(line.height for line in region.lines)
+
+
+def _may_be_title(region: Region) -> bool:
+    """Whether a region above the abstract may be the document's title: a few lines of words."""
+    short = len(region.lines) <= 4 and len(region.text) <= 1.5 * _LONGEST_HEADING and not region.rows
+    return region.kind in ("title", "text") and short and _names(region.text)
+
+
+def _extend(title: Region, following: Sequence[Region], regions: list[Region]) -> None:
+    """Put the regions that go on with a title, of its size and near it, into it."""
+    for region in following:
+        near = region.box[1] - title.box[3] < 1.6 * _size(title)
+        alike = abs(_size(region) - _size(title)) <= 0.05 * _size(title)
+        # Names come behind a title, in words of their own size, or with their marks.
+        if region.kind != title.kind or not near or not alike or _WRITERS.search(region.text):
+            return
+        rows = rows_of([*title.lines, *region.lines])
+        title.lines = [line for row in rows for line in row]
+        title.box = around(line.box for line in title.lines)
+        regions[:] = [other for other in regions if other is not region]
 
 
 def _without_references(regions: list[Region]) -> None:

@@ -226,9 +226,6 @@ class OneRanking:
     def question_vector(self, text: str, encoder: str) -> Vectors | None:
         return self._collection.question_vector(text, encoder)
 
-    def similarities(self, question: str, texts: Sequence[str], encoder: str) -> list[float] | None:
-        return self._collection.similarities(question, texts, encoder)
-
 
 class KnownRewrites:
     """Answers with rewrites that were made before, for the questions they were made for."""

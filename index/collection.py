@@ -326,17 +326,6 @@ class Collection:
         vector: Vectors = self._queries.encode([_clean(text)])[0]
         return vector
 
-    def similarities(self, question: str, texts: Sequence[str], encoder: str) -> list[float] | None:
-        """The cosines of texts to a question, as the search would see them as passages.
-
-        None where the collection's encoder has another name than `encoder`, or the question is blank.
-        """
-        vector = self.question_vector(question, encoder)
-        if vector is None:
-            return None
-        vectors = self._encoder.encode([_clean(text) for text in texts])
-        return [float(cosine) for cosine in vectors @ vector]
-
     def document(self, document_id: str) -> Document:
         """A document with its whole text; raises DocumentNotFound."""
         with self._reading() as generation:

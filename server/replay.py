@@ -173,9 +173,6 @@ class RecordedSearch:
     def question_vector(self, text: str, encoder: str) -> Vectors | None:
         return self._collection.question_vector(text, encoder)
 
-    def similarities(self, question: str, texts: Sequence[str], encoder: str) -> list[float] | None:
-        return self._collection.similarities(question, texts, encoder)
-
 
 class _RecordedReranker:
     """A cross-encoder that orders as it did then, where it is given the same."""

@@ -112,9 +112,6 @@ class LeavingOut:
     def question_vector(self, text: str, encoder: str) -> Vectors | None:
         return self._collection.question_vector(text, encoder)
 
-    def similarities(self, question: str, texts: Sequence[str], encoder: str) -> list[float] | None:
-        return self._collection.similarities(question, texts, encoder)
-
 
 def collect_cases(
     chosen: Sequence[EvalSet], bench: Bench, rewriter: Rewriter, path: Path, *, answerable: float = 1.0

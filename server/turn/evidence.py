@@ -24,7 +24,6 @@ from server.turn.prompt import count_tokens
 from server.turn.quote_shapes import finished, may_be_quoted
 from server.turn.support import Support, SupportScorer
 from server.turn.tables import table_rows
-from text.words import unspaced
 
 _AMOUNT = (
     "much many high big large warm hot cold expensive far wide heavy old temperature price cost fee fine rent size "
@@ -91,10 +90,6 @@ def fits(question: str, sentence: str) -> int:
 
 Read: TypeAlias = Callable[[str, Sequence[str]], Sequence[float | None]]
 """What a cross-encoder says of sentences beside a question; None for one it had no time for."""
-
-Compare: TypeAlias = Callable[[str, Sequence[tuple[float, Support]]], list[tuple[float, Support]]]
-"""Sentences, each with the share of the question's words that it holds, by how near they are to it, which the numbers
-then say: from 0 on, one is quoted. `CLOSE_READ` and `DOUBT` are of the same scale."""
 
 HEADER_TOKENS = 12
 """Tokens that number and delimit one passage, beside its title and heading path."""
@@ -169,10 +164,6 @@ _LISTED = 0.9
 
 MATCHES = 0.45
 """Where no sentence scores this much, nothing is quoted; chosen in `docs/lab/citations.md`."""
-MATCHES_UNSPACED = 0.3
-"""The same in scripts without spaces, whose words are compared by pairs of characters: `docs/lab/languages.md`."""
-DOUBT_UNSPACED = 0.15
-"""There the nearest are quoted with their doubt if the best lacks at most this."""
 CLOSE = 0.75
 """A further sentence is quoted if it scores at least this share of the best one."""
 READ = 24
@@ -290,13 +281,12 @@ def nearest_sentences(
     reads: float = READS,
     *,
     typed: str = "",
-    compare: Compare | None = None,
 ) -> tuple[list[Support], bool]:
     """Up to three sentences that speak to `question`, best first, and whether one matches well; empty where none may.
 
     `scorer` is one of the same evidence. `read` is a cross-encoder's opinion of sentences, which also knows an answer
     in other words than the question's, from a score of `reads` on; without it only words are compared. Where it comes
-    near that score, the likeliest sentences' paragraphs are given. `compare` takes its place in other languages.
+    near that score, the likeliest sentences' paragraphs are given.
 
     A sentence that ends with a colon brings the code, list or table below it, or else what follows it, and so does a
     question, which says nothing alone. Passages found earlier count a little more.
@@ -307,16 +297,11 @@ def nearest_sentences(
     # A row of a table says nothing to who compares words; read as a sentence, with the names of its columns, it does.
     rows = _rows(evidence) if read is not None else {}
     scored = _quotable(question, evidence, scorer or SupportScorer(evidence), rows, asked)
-    unspaced_words = unspaced(question)
-    least, close = MATCHES_UNSPACED if unspaced_words else MATCHES, CLOSE * scored[0][0] if scored else 0.0
-    doubt = DOUBT if read or compare else DOUBT_UNSPACED if unspaced_words else 0.0
-    if compare is not None and scored:
-        scored, least = compare(question, scored[:READ]), 0.0
-        close = scored[0][0] - CLOSE_READ
-    elif read is not None and scored:
+    least, close = MATCHES, CLOSE * scored[0][0] if scored else 0.0
+    if read is not None and scored:
         scored, least = _read(question, scored[:READ], rows, read), reads
         close = scored[0][0] - CLOSE_READ if scored else 0.0
-    if not scored or scored[0][0] < least - doubt:
+    if not scored or scored[0][0] < least - (DOUBT if read else 0.0):
         return [], False
     sure = scored[0][0] >= least
     # What something is comes before its uses.

@@ -32,7 +32,7 @@ from server.turn.events import (
     Status,
     SupportEvent,
 )
-from server.turn.evidence import READS_IN_CONTEXT, Compare, best_sentences, nearest_sentences
+from server.turn.evidence import READS_IN_CONTEXT, best_sentences, nearest_sentences
 from server.turn.models import GeneratedText, ModelStream, TurnModels
 from server.turn.prompt import TurnPrompt
 from server.turn.search import SearchPlan, TurnSearch
@@ -94,17 +94,9 @@ class Reply:
         self.notice = ""
         """A sentence about a question in a language that the search does not understand."""
         self.reader = AnswerReader(())
-        self.compare: Compare | None = None
 
-    def open(
-        self,
-        passages: Sequence[Evidence],
-        language: str = ENGLISH,
-        odds: Chances | None = None,
-        compare: Compare | None = None,
-    ) -> None:
-        """Begin a reply that may cite `passages`; compare words by the stems of `language`, sentences by `compare`."""
-        self.compare = compare
+    def open(self, passages: Sequence[Evidence], language: str = ENGLISH, odds: Chances | None = None) -> None:
+        """Begin a reply that may cite `passages`; compare words by the stems of `language`."""
         self._texts = [passage.text for passage in passages]
         self._chances, self._language = odds, language
         self.reader = AnswerReader(passages, language)
@@ -275,12 +267,8 @@ class Reply:
     def nearest(
         self, plan: SearchPlan, passages: Sequence[Evidence], search: TurnSearch | None = None
     ) -> list[Support]:
-        """Return the sentences nearest to the question, ranked by `compare`, or by the cross-encoder of `search`."""
+        """Return the sentences nearest to the question, ranked by the cross-encoder of `search` if there is one."""
         scorer = self.reader.scorer
-        if self.compare is not None:
-            sentences, sure = nearest_sentences(plan.meaning, passages, scorer, compare=self.compare)
-            self._doubtful = bool(sentences) and not sure
-            return sentences
         if search and plan.context.asked and search.reranker and search.reranker.reads_conversations:
             # If much is left out, words alone tell little: sentences are read with the previous exchange.
             read_question = partial(search.read, plan.asked, context=plan.context)

@@ -26,7 +26,6 @@ from rewriter.protocol import Conversation
 from server.engines.base import EngineError
 from server.settings import Settings
 from server.turn.ask_back import asked_back, question_back
-from server.turn.comparison import comparison
 from server.turn.decision import chances, decide, language_of_hits
 from server.turn.events import ErrorEvent, Event, EvidenceEvent
 from server.turn.evidence import excerpts, renumbered, select_evidence
@@ -239,7 +238,7 @@ class Turn:
         asks = question_back(passages, about) if outcome == "ask" else None
         unanswerable = bool(passages) and outcome == "refuse"
         reply = self.reply
-        reply.open(passages, language, odds, comparison(self._searched, request.question, passages))
+        reply.open(passages, language, odds)
         quotes_alone = not passages or unanswerable or asks is not None or models.chat_model is None
         quotes_first = not quotes_alone and models.style == "short"
         nearest = None

@@ -16,7 +16,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from index.documents import Document
@@ -29,7 +28,6 @@ from server.turn.events import QueryVariant, RewriteEvent
 from server.turn.steps import BLOCKING_SECONDS, Stopwatch, run_blocking, within
 from text.asking import QuestionContext
 from text.recorder import recorded
-from text.words import latin
 
 if TYPE_CHECKING:
     from index.encoders import Vectors
@@ -47,9 +45,6 @@ EDITED = "edited"
 
 REPLY = "reply"
 """The decision shown where a message answers a question back."""
-
-_LOOKED_AT = 5
-"""Passages whose script is looked at."""
 
 HISTORY_CHARS = 8000
 """Longest history of the `conversation` variant, in characters, the newest kept."""
@@ -72,9 +67,6 @@ class Searchable(Protocol):
 
     def question_vector(self, text: str, encoder: str) -> Vectors | None:
         """The vector that a question is searched by; None unless it is one of the encoder of this name."""
-
-    def similarities(self, question: str, texts: Sequence[str], encoder: str) -> list[float] | None:
-        """The cosines of texts to a question; None unless the encoder is the one of this name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,7 +305,7 @@ class TurnSearch:
             step.tell({"queries": queries, **options, "where": where}, _traced(hits), labels)
         if plan.reply is not None:
             hits = plan.reply.preferred(hits)[:wanted]
-        if not reranks or not hits or self.reranker is None or not self.reads_scripts(plan, hits):
+        if not reranks or not hits or self.reranker is None:
             return hits, False
         inputs = self.reading(plan, self.reranker)
         with watch.begin("rerank") as step:
@@ -332,21 +324,6 @@ class TurnSearch:
             "top": profile.rerank_top,
             "context": plan.context if reads else None,
         }
-
-    def reads_scripts(self, plan: SearchPlan, hits: Sequence[Hit]) -> bool:
-        """Whether the cross-encoder knows the script of a question and of the passages.
-
-        Those that are registered, packaged or trained here learnt from English. In German such a one still helps; to
-        Chinese passages it does harm (MAP .532 where the search alone has .850).
-        """
-        from server.registry import registered_models
-
-        retrieval = self.settings.retrieval
-        assert self.reranker is not None
-        english = self.reranker.reads_conversations or Path(retrieval.reranker).name in registered_models()
-        if retrieval.rerank == "always" or not english:
-            return True
-        return latin(plan.asked) and latin(" ".join(hit.passage.text for hit in hits[:_LOOKED_AT]))
 
     @recorded
     def read(self, question: str, texts: Sequence[str], context: QuestionContext | None = None) -> list[float | None]:

@@ -41,9 +41,6 @@ class VariantCollection:
     def question_vector(self, text: str, encoder: str) -> Vectors | None:
         return None
 
-    def similarities(self, question: str, texts: Sequence[str], encoder: str) -> list[float] | None:
-        return None
-
 
 class SureRewriter:
     """Says of every question how much it needs its history: as much as its number."""

@@ -76,9 +76,6 @@ class FakeCollection:
     def question_vector(self, text: str, encoder: str) -> Vectors | None:
         return None
 
-    def similarities(self, question: str, texts: Sequence[str], encoder: str) -> list[float] | None:
-        return None
-
 
 class Reversing:
     """A cross-encoder that turns the list round; keeps what it was asked, and in which context."""

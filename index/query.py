@@ -86,9 +86,9 @@ class Query:
 class TokenStates:
     """The hidden states with which a cross-encoder read a question and a passage together.
 
-    `states` is `(tokens, width)` float32: the first token stands for the pair, the `question` first ones for the
-    question's side. `spans` gives the characters of each token in `Passage.text`; both are 0 for a token that is not of
-    it, and what the model had no room for has no token.
+    `states` is `(tokens, width)` float32, of one layer or several: the first token stands for the pair, the `question`
+    first ones for the question's side. `spans` gives the characters of each token in `Passage.text`; both are 0 for a
+    token that is not of it, and what the model had no room for has no token.
     """
 
     states: npt.NDArray[np.float32]

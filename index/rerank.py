@@ -59,6 +59,10 @@ class Reranker(Protocol):
     def reads_conversations(self) -> bool:
         """Whether it may be given the question as typed, with its context."""
 
+    @property
+    def reader(self) -> Reranker | None:
+        """The cross-encoder whose hits carry their `tokens`: this one, another one beside it, or none."""
+
     def rerank(
         self,
         question: str,
@@ -92,6 +96,8 @@ class Scorer(Protocol):
 class StatesScorer(Scorer, Protocol):
     """A scorer that can also show the states of what it reads."""
 
+    shows_states: bool
+
     def with_states(self, question: str, passages: Sequence[str]) -> tuple[Scores, list[Encoding], list[Scores]]:
         """Return the scores, and for each pair its tokens and their states `(tokens, width)`; empty lists where the
         model shows none."""
@@ -100,7 +106,8 @@ class StatesScorer(Scorer, Protocol):
 class CrossEncoderReranker:
     """A cross-encoder with a clock: it learns its speed in tokens a second and reads what fits.
 
-    With `lengths` it is one that reads conversations, and has so much of each part of a question.
+    With `lengths` it is one that reads conversations, and has so much of each part of a question. `beside` is its
+    `reader` where it shows no states itself.
     """
 
     def __init__(
@@ -113,6 +120,7 @@ class CrossEncoderReranker:
         self.name = name
         self.scorer = scorer
         self.lengths = lengths
+        self.beside: Reranker | None = None
         self._clock = clock
         self._speed = _FIRST_SPEED
         self._lock = threading.Lock()
@@ -120,6 +128,10 @@ class CrossEncoderReranker:
     @property
     def reads_conversations(self) -> bool:
         return self.lengths is not None
+
+    @property
+    def reader(self) -> Reranker | None:
+        return self if isinstance(self.scorer, StatesScorer) and self.scorer.shows_states else self.beside
 
     def rerank(
         self,
@@ -168,6 +180,7 @@ class _OnnxScorer:
 
     def __init__(self, folder: Path, base: Path | None = None) -> None:
         self._model = OnnxModel(folder / ONNX_FILE, (base or folder) / "tokenizer.json", _WINDOW, base)
+        self.shows_states = STATES in self._model.outputs
 
     def cut(self, text: str, tokens: int) -> tuple[str, int]:
         offsets = self._model.token_offsets(text)

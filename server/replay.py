@@ -18,12 +18,14 @@ from index.query import Hit, Passage, Query, Where
 from rewriter.protocol import Conversation, Message, Rewrite, Term
 from server.settings import Settings
 from server.store.records import Trace, TraceStep
-from server.turn.events import Event, EvidenceEvent
+from server.turn.events import Event, Evidence, EvidenceEvent
 from server.turn.models import AnswerStyle, PromptMessage, TurnModels
 from server.turn.prompt import TurnPrompt
 from server.turn.run import TurnEngine, TurnInput
 from server.turn.search import Searchable, SearchPlan, TurnSearch
+from server.turn.sentence_head import SentencePlace
 from server.turn.steps import Stopwatch, tell_evidence
+from server.turn.support import SupportScorer
 from text.asking import QuestionContext
 from text.recorder import current, plain
 
@@ -182,6 +184,11 @@ class _RecordedReranker:
         attributes = stands.trace.attributes
         self.reads_conversations = bool(attributes.get("reads_conversations"))
         self.name = str(attributes["reranker"])
+
+    @property
+    def reader(self) -> Reranker | None:
+        real = self._stands.reranker()
+        return real and real.reader
 
     def rerank(
         self,
@@ -385,20 +392,19 @@ class _ReplaySearch(TurnSearch):
         remaining = [] if changes.alone else [hit for hit in hits if hit.passage.id not in dropped | names]
         return [*added, *remaining], reranked
 
-    def read(self, question: str, texts: Sequence[str], context: QuestionContext | None = None) -> list[float | None]:
-        inputs = {"question": question, "texts": texts}
-        # Older traces know of no context.
-        step = find_step(self.trace, "read", {**inputs, "context": context})
-        if step is None and context is None:
-            step = find_step(self.trace, "read", inputs)
+    def sentence_chances(
+        self, plan: SearchPlan, passages: Sequence[Evidence], hits: Sequence[Hit], scorer: SupportScorer
+    ) -> dict[SentencePlace, float]:
+        inputs = {"question": plan.asked, "matching": plan.matching, "passages": [one.passage_id for one in passages]}
+        step = find_step(self.trace, "sentences", inputs)
         if step is None:
-            return TurnSearch.read(self, question, texts, context)
-        with current().begin("read", step.source) as this:
+            return TurnSearch.sentence_chances(self, plan, passages, hits, scorer)
+        with current().begin("sentences", step.source) as this:
             this.inputs(**step.inputs)
             this.output(step.outputs)
             this.label(replayed="record")
-        scores: Any = step.outputs["result"]
-        return list(scores)
+        told: Any = step.outputs["result"]
+        return {(n, at): chance for n, at, chance in told}
 
 
 def _named(name: str, hits: Sequence[Hit], searched: Searchable) -> list[Passage]:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from server.turn.contradiction import PairModel
 
 
+log = logging.getLogger(__name__)
+
 DEFAULT = "ms-marco-minilm-l12"
 """What the packaged one was trained from, and takes its lower half from."""
 
@@ -49,15 +51,30 @@ def chosen_reranker(settings: Settings) -> str:
 
 
 def open_reranker(settings: Settings) -> Reranker:
-    """The cross-encoder of the settings. Blocks; raises ModelUnavailable, and RegistryError where it is not fetched."""
-    from index.rerank import load_over, load_reranker
-    from server.registry import resolve
+    """The cross-encoder of the settings. Blocks; raises ModelUnavailable, and RegistryError where it is not fetched.
+
+    Beside one of your own, the packaged one reads for what is quoted, if it is there.
+    """
+    from index.rerank import CrossEncoderReranker, load_reranker
+    from server.registry import RegistryError, resolve
 
     chosen = chosen_reranker(settings)
-    path = resolve(chosen, settings.home)
     if chosen == DEFAULT and not settings.retrieval.reranker:
-        return load_over(Path(str(files("rewriter") / "default_reranker")), Path(path))
-    return load_reranker(path)
+        return _packaged_reranker(settings)
+    reranker = load_reranker(resolve(chosen, settings.home))
+    if isinstance(reranker, CrossEncoderReranker) and reranker.reader is None:
+        try:
+            reranker.beside = _packaged_reranker(settings)
+        except (ModelUnavailable, RegistryError) as error:
+            log.info("Sentences are chosen by their words: %s", error)
+    return reranker
+
+
+def _packaged_reranker(settings: Settings) -> Reranker:
+    from index.rerank import load_over
+    from server.registry import resolve
+
+    return load_over(Path(str(files("rewriter") / "default_reranker")), Path(resolve(DEFAULT, settings.home)))
 
 
 def open_pairs(settings: Settings) -> PairModel | None:
@@ -98,9 +115,6 @@ def check(folder: Path) -> None:
         raise RunError(f"{folder.name} cannot be opened: {error}") from error
     if read.relevance is None:
         raise RunError(f"{folder.name} loads but reads nothing.")
-
-
-log = logging.getLogger(__name__)
 
 
 def chosen_folder(settings: Settings) -> Path | None:

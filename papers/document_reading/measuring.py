@@ -12,7 +12,6 @@ import re
 import string
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -220,8 +219,7 @@ def measure_answers(
 
     def quoting(one: Ranked, arm: str, k: int) -> PassageAnswer:
         texts = [one.paper.paragraphs[place] for place in one.places[arm][:k]]
-        read = partial(pair_scores, reranker) if reranker is not None else None
-        return quoted_reading(one.question.text, texts, read)
+        return quoted_reading(one.question.text, texts, reranker)
 
     asked = [n for n, one in enumerate(ranked) if one.question.answers]
     rows = [ranked[n] for n in asked]

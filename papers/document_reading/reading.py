@@ -13,18 +13,22 @@ from typing import TYPE_CHECKING
 
 import regex
 
+from index.query import Hit, Passage
 from papers.asking import LikelihoodAsker
 from plugins.evidence.source import clipped, numbered_texts
 from server.turn.answer import answer_kind, asks_whether
 from server.turn.events import AnswerKind
-from server.turn.evidence import Read, best_sentences
+from server.turn.evidence import best_sentences
+from server.turn.sentence_head import SentencePlace, sentence_chances
 from server.turn.support import Support, SupportScorer
 from text.words import negations
 
 if TYPE_CHECKING:
+    from index.rerank import Reranker
     from papers.document_reading.reader import TrainedReader
 
 READ_TOKENS = 40
+READ_SECONDS = 60.0
 PASSAGE_CHARS = 4000
 
 _CANNOT = regex.compile(
@@ -63,9 +67,15 @@ async def prompted_reading(asker: LikelihoodAsker, question: str, passage: str) 
     return PassageAnswer(answer, kind, math.exp(said.logprob))
 
 
-def quoted_reading(question: str, passages: Sequence[str], read: Read | None) -> PassageAnswer:
+def quoted_reading(question: str, passages: Sequence[str], reranker: Reranker | None) -> PassageAnswer:
     """What a chat without a language model quotes first of the passages that were found for a question."""
-    quotes = best_sentences(question, numbered_texts(passages), None, read)
+    evidence = numbered_texts(passages)
+    scorer, chances = SupportScorer(evidence), dict[SentencePlace, float]()
+    if reranker is not None:
+        hits = [Hit(Passage(str(one.n), "", "", one.text, one.start, one.end), 0.0) for one in evidence]
+        read = {hit.passage.id: hit for hit in reranker.rerank(question, hits, READ_SECONDS, top=len(hits))}
+        chances = sentence_chances(question, evidence, {one.n: read[str(one.n)] for one in evidence}, scorer)
+    quotes = best_sentences(question, evidence, scorer, chances)
     return _of_sentence(question, quotes[0]) if quotes else NOTHING
 
 

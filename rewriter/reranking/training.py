@@ -323,9 +323,12 @@ def pack(run: Path, base: Path, folder: Path, kind: RunKind = RERANKERS, suffix:
             set_external_data(tensor, location=ONNX, offset=at, length=len(tensor.raw_data))
             tensor.ClearField("raw_data")
     if kind == RERANKERS:
-        # The states of the tokens are shown, for heads that were trained on them.
-        last = max(int(place.partition("/layer.")[2].partition("/")[0] or 0) for place in _weights(own.graph))
-        show(own.graph, f"/bert/encoder/layer.{last}/output/LayerNorm/LayerNormalization_output_0", STATES)
+        # States of the tokens are shown, for heads that were trained on them: after three quarters of the layers, and
+        # after all.
+        layers = 1 + max(int(place.partition("/layer.")[2].partition("/")[0] or 0) for place in _weights(own.graph))
+        after = (max(3 * layers // 4, 1), layers)
+        state = "/bert/encoder/layer.{}/output/LayerNorm/LayerNormalization_output_0"
+        show(own.graph, [state.format(layer - 1) for layer in after], STATES)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / ONNX).write_bytes(own.SerializeToString())
     names = {"name": f"{base.name}-{suffix}", "base_sha256": hashlib.sha256(whole).hexdigest()}

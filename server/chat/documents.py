@@ -423,7 +423,7 @@ EXAMPLES, FOLLOW_UPS = 4, 3
 
 def is_answered(search: TurnSearch, collection: str, suggestion: Suggestion) -> bool:
     """Return whether a question is answered from the section that it is made of."""
-    # Nobody waits for a cross-encoder to read whole passages: the sentences are enough.
+    # Nobody waits for a cross-encoder to read all passages: those that are quoted are enough.
     plain = replace(search, reranker=None)
     searched = plain.find(suggestion.question, collection=collection, k=2 * FOUND)
     first = [hit for hit in searched.hits[:FOUND] if hit.passage.document_id == suggestion.document_id]
@@ -433,5 +433,6 @@ def is_answered(search: TurnSearch, collection: str, suggestion: Suggestion) -> 
     if not here or decide(likely, search.settings.retrieval.profile, may_ask=True) != "answer":
         return False
     evidence = select_evidence(here, limit=FOUND, budget=2000)
-    read = search.read if search.reranker is not None else None
-    return bool(best_sentences(suggestion.question, evidence, SupportScorer(evidence, language), read))
+    scorer = SupportScorer(evidence, language)
+    by_sentence = search.sentence_chances(searched.plan, evidence, here, scorer)
+    return bool(best_sentences(suggestion.question, evidence, scorer, by_sentence))

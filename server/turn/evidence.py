@@ -9,9 +9,10 @@ Without a model `nearest_sentences` quotes sentences. `docs/lab/citations.md` sh
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from functools import partial
 
 import regex
 
@@ -22,74 +23,9 @@ from server.turn.events import Evidence
 from server.turn.markdown_blocks import ITEM, LEADS_IN, block_around, sequel_end
 from server.turn.prompt import count_tokens
 from server.turn.quote_shapes import finished, may_be_quoted
+from server.turn.sentence_head import SentencePlace
 from server.turn.support import Support, SupportScorer
-from server.turn.tables import table_rows
-
-_AMOUNT = (
-    "much many high big large warm hot cold expensive far wide heavy old temperature price cost fee fine rent size "
-    "capacity number limit minimum maximum"
-)
-_NUMBERS = (
-    "one two three four five six seven eight nine ten eleven twelve fifteen twenty thirty forty fifty ninety hundred "
-    "half free once twice every each"
-)
-_TIMES = (
-    "second minute hour day week month year morning evening night noon midnight monday tuesday wednesday thursday "
-    "friday saturday sunday january february march april may june july august september october november december "
-    "before after until daily weekly monthly yearly soon immediately when once"
-)
-_OFFICES = "customer administrator owner office department committee agency manager"
-_BEGINS = r"^\W*(?:and\s+|but\s+)?"
-
-
-def _any(words: str) -> str:
-    return rf"\b(?:{'|'.join(words.split())})s?\b"
-
-
-def _asks(pattern: str) -> regex.Pattern[str]:
-    return regex.compile(_BEGINS + pattern, regex.IGNORECASE)
-
-
-_KINDS = (
-    (
-        _asks(rf"(?:how|at what|what (?:is|was) the)\b[ a-z]*?{_any(_AMOUNT)}|what\b.*\bcosts?\b"),
-        rf"\d|{_any(_NUMBERS)}",
-    ),
-    (
-        _asks(
-            r"(?:how (?:long|often|early|late|soon|fast|quickly)|(?:since |from |until )?when|what time"
-            r"|(?:in )?(?:which|what) (?:year|month|day|week|time)|what is the (?:deadline|term|timeout))\b"
-        ),
-        rf"\d|{_any(_TIMES)}",
-    ),
-    (
-        _asks(r"(?:whom?|whose|which (?:person|office|department|agency))\b"),
-        rf"(?<=\S\s)(?-i:\p{{Lu}})\p{{Ll}}+|{_any(_OFFICES)}",
-    ),
-    (
-        _asks(r"(?:where|(?:at|to|in) which (?:address|place|office))\b"),
-        r"\b(?:in|at|under|behind|on|between|to|from|near|by|beside|into|within|online|via)\s+"
-        r"(?:(?:the|an?|your|our)\b|(?-i:\p{Lu})|/)|/\w+|\b\w+\.(?:toml|log|cfg|ini|json|ya?ml|conf|py)\b",
-    ),
-    (
-        _asks(r"how (?:do|can|to|should|would|does)\b"),
-        r"`|\b(?:use|run|set|pass|open|press|choose|send|call|click|select|to \w+|by \w+ing"
-        r"|you (?:can|may|must|need|should|will))\b",
-    ),
-)
-_FOUND = [(question_pattern, regex.compile(answers, regex.IGNORECASE)) for question_pattern, answers in _KINDS]
-
-
-def fits(question: str, sentence: str) -> int:
-    """1 where the sentence holds what the question asks for, -1 where it lacks it, 0 where that cannot be told."""
-    for question_pattern, answers in _FOUND:
-        if question_pattern.search(question):
-            return 1 if answers.search(sentence) else -1
-    return 0
-
-
-Read: TypeAlias = Callable[[str, Sequence[str]], Sequence[float | None]]
-"""What a cross-encoder says of sentences beside a question; None for one it had no time for."""
+from server.turn.tables import table_at, table_rows
 
 HEADER_TOKENS = 12
 """Tokens that number and delimit one passage, beside its title and heading path."""
@@ -166,24 +102,21 @@ MATCHES = 0.45
 """Where no sentence scores this much, nothing is quoted; chosen in `docs/lab/citations.md`."""
 CLOSE = 0.75
 """A further sentence is quoted if it scores at least this share of the best one."""
-READ = 24
-"""Sentences that a cross-encoder reads, those first that share words with the question."""
-READS = -0.8
-"""Its score (a logit), with the cue, from which a sentence is quoted; chosen in `docs/lab/citations.md`."""
-READS_IN_CONTEXT = 1.2
-"""The same where a follow-up is read with what it leans on, which everything near the last exchange fits."""
-DOUBT = 4.0
-"""Where no sentence scores so much, the nearest are quoted with their doubt if the best lacks at most this; chosen in
-`docs/lab/citations.md`."""
-CUE = 1.2
-"""What it counts, up or down, that a sentence holds what is asked for."""
-CLOSE_READ = 2.5
-"""A further sentence is quoted if it scores at most so much less than the best one."""
+NEAR = 0.03
+"""Where a cross-encoder tells the chance of each sentence, a further one is quoted if it has at least this share of the
+best one's."""
+QUOTED = 0.06
+"""Where all sentences together answer with less than this chance, nothing is quoted."""
+SURE = 0.5
+"""Quotes that hold the answer with less than this chance are shown with a doubt; chosen in `docs/lab/citations.md`."""
+GROWN, GROWN_IN_DOUBT = 300, 600
+"""Characters up to which a quoted sentence is given with its neighbours; of more where it may not answer."""
 QUOTES = 3
 PER_PASSAGE = 2
 LONGEST = 600
 """Characters of one sentence; a longer one is not quoted."""
 _RANK_DISCOUNT = 0.03
+_LEAST = 1e-9
 _RULE = regex.compile(r"^[ \t]*[|+]?[ \t:]*[-=]{2,}[-=|+: \t]*$", regex.MULTILINE)
 """A line that separates a table's header from its body, or underlines a heading."""
 _GOES_ON = regex.compile(r"[:：?？][*_\s]*$")
@@ -264,12 +197,12 @@ def best_sentences(
     question: str,
     evidence: Sequence[Evidence],
     scorer: SupportScorer | None = None,
-    read: Read | None = None,
+    chances: Mapping[SentencePlace, float] | None = None,
     *,
     typed: str = "",
 ) -> list[Support]:
     """As `nearest_sentences`; empty where none matches well."""
-    quotes, sure = nearest_sentences(question, evidence, scorer, read, typed=typed)
+    quotes, sure = nearest_sentences(question, evidence, scorer, chances, typed=typed)
     return quotes if sure else []
 
 
@@ -277,60 +210,109 @@ def nearest_sentences(
     question: str,
     evidence: Sequence[Evidence],
     scorer: SupportScorer | None = None,
-    read: Read | None = None,
-    reads: float = READS,
+    chances: Mapping[SentencePlace, float] | None = None,
     *,
+    sure_from: float = SURE,
     typed: str = "",
 ) -> tuple[list[Support], bool]:
-    """Up to three sentences that speak to `question`, best first, and whether one matches well; empty where none may.
+    """Up to three quotes that speak to `question`, best first, and whether they surely answer; empty where none may.
 
-    `scorer` is one of the same evidence. `read` is a cross-encoder's opinion of sentences, which also knows an answer
-    in other words than the question's, from a score of `reads` on; without it only words are compared. Where it comes
-    near that score, the likeliest sentences' paragraphs are given.
+    `scorer` is one of the same evidence. `chances` says of each sentence how likely it is the one that answers
+    (`server.turn.sentence_head`), which also knows an answer in other words than the question's; the likeliest are
+    quoted with their likelier neighbours, surely where one of them answers with a chance of `sure_from` or more.
+    Without it only words are compared, and passages found earlier count a little more.
 
     A sentence that ends with a colon brings the code, list or table below it, or else what follows it, and so does a
-    question, which says nothing alone. Passages found earlier count a little more.
+    question, which says nothing alone.
 
     `typed` is the question in a person's own words, where `question` holds more: what it names counts first.
     """
     asked = (typed or question, question)
-    # A row of a table says nothing to who compares words; read as a sentence, with the names of its columns, it does.
-    rows = _rows(evidence) if read is not None else {}
-    scored = _quotable(question, evidence, scorer or SupportScorer(evidence), rows, asked)
-    least, close = MATCHES, CLOSE * scored[0][0] if scored else 0.0
-    if read is not None and scored:
-        scored, least = _read(question, scored[:READ], rows, read), reads
-        close = scored[0][0] - CLOSE_READ if scored else 0.0
-    if not scored or scored[0][0] < least - (DOUBT if read else 0.0):
+    # A row of a table says nothing to who compares words; a cross-encoder has read it below its header.
+    rows = _rows(evidence) if chances else {}
+    scored = _quotable(question, evidence, scorer or SupportScorer(evidence), rows, asked, chances)
+    if not scored or (sum(chances.values()) < QUOTED if chances else scored[0][0] < MATCHES):
         return [], False
-    sure = scored[0][0] >= least
     # What something is comes before its uses.
-    said = definition(asked, scored, evidence, read=read is not None)
-    chosen = [said] if said else []
-    for score, quote in scored:
+    told = [(math.log(score + _LEAST), quote) for score, quote in scored] if chances else scored
+    said = definition(asked, told, evidence, read=bool(chances))
+    least = (NEAR if chances else CLOSE) * scored[0][0]
+    wanted = [*([said] if said else []), *(quote for score, quote in scored if score >= least)]
+    if not chances:
+        return finished(asked, _chosen(wanted), evidence, doubted=False), True
+    runs = _Runs([quote for _, quote in scored], chances, evidence)
+    chosen = _chosen(wanted, partial(runs.around, most=GROWN))
+    sure = held(chosen, chances) >= sure_from
+    if not sure:
+        chosen = _chosen(wanted, partial(runs.around, most=GROWN_IN_DOUBT))
+    return finished(asked, chosen, evidence, doubted=not sure), sure
+
+
+def _chosen(
+    quotes: Iterable[Support], grown: Callable[[Support, Sequence[Support]], Support] = lambda quote, _: quote
+) -> list[Support]:
+    """The first quotes, none of which repeats another, each `grown` beside those before it."""
+    chosen: list[Support] = []
+    for quote in quotes:
         count = sum(support.n == quote.n for support in chosen)
-        repeated = any(support.quote == quote.quote or _overlap(support, quote) for support in chosen)
-        if score >= close and count < PER_PASSAGE and not repeated:
-            chosen.append(quote)
+        if count < PER_PASSAGE and not any(one.quote == quote.quote or _overlap(one, quote) for one in chosen):
+            chosen.append(grown(quote, chosen))
         if len(chosen) == QUOTES:
             break
-    return finished(asked, chosen, evidence, doubted=not sure), sure
+    return chosen
+
+
+class _Runs:
+    """Runs of neighbouring sentences that may be quoted together, by the chance that one of them answers."""
+
+    def __init__(
+        self, quotable: Sequence[Support], chances: Mapping[SentencePlace, float], evidence: Sequence[Evidence]
+    ) -> None:
+        self._places = {passage.n: passage for passage in evidence}
+        self._quotable = [quote for quote in quotable if not self._is_row(quote)]
+        self._chances = chances
+        self._every = sum(chances.values()) or 1.0
+
+    def around(self, quote: Support, others: Sequence[Support], *, most: int) -> Support:
+        """Return the likeliest run around a quote, the shortest of equals, of at most so many characters.
+
+        It keeps off the others. A row of a table is no part of a run.
+        """
+        if self._is_row(quote):
+            return quote
+        near = [one for one in self._quotable if one.n == quote.n]
+        starts = {one.start for one in near if one.start <= quote.start}
+        ends = {one.end for one in near if one.end >= quote.end}
+        runs = [(start, end) for start in starts for end in ends if end - start <= most]
+        taken = [one for one in others if one.n == quote.n]
+        free = [run for run in runs if not any(run[0] < one.end and one.start < run[1] for one in taken)]
+        free.append((quote.start, quote.end))
+        start, end = max(free, key=lambda run: (self._worth(quote.n, run), run[0] - run[1]))
+        passage = self._places[quote.n]
+        return replace(quote, quote=passage.opened[start - passage.origin : end - passage.origin], start=start, end=end)
+
+    def _worth(self, n: int, run: tuple[int, int]) -> float:
+        """The run's share of the chance that any sentence answers; less than a hundredth is no reason to read on."""
+        return round(_within(self._chances, n, *run) / self._every, 2)
+
+    def _is_row(self, quote: Support) -> bool:
+        passage = self._places[quote.n]
+        return table_at(passage.opened, quote.start - passage.origin) is not None
+
+
+def held(quotes: Iterable[Support], chances: Mapping[SentencePlace, float]) -> float:
+    """Return how likely the sentence that answers is in the quotes, which do not overlap."""
+    return sum(_within(chances, quote.n, quote.start, quote.end) for quote in quotes)
+
+
+def _within(chances: Mapping[SentencePlace, float], n: int, start: int, end: int) -> float:
+    return sum(chance for (of, at), chance in chances.items() if of == n and start <= at < end)
 
 
 def _rows(evidence: Sequence[Evidence]) -> dict[tuple[int, int], str]:
     """The rows of tables as sentences, by passage and offset."""
     every = ((passage, table_rows(passage.opened)) for passage in evidence)
     return {(passage.n, passage.origin + at): row for passage, rows in every for at, row in rows.items() if row}
-
-
-def _read(
-    question: str, quotable: Sequence[tuple[float, Support]], rows: Mapping[tuple[int, int], str], read: Read
-) -> list[tuple[float, Support]]:
-    """The sentences by what the cross-encoder says, and by whether they hold what is asked for."""
-    texts = [rows.get((quote.n, quote.start), quote.quote) for _, quote in quotable]
-    read_as = zip(read(question, texts), texts, quotable, strict=True)
-    scored = [(value + CUE * fits(question, text), quote) for value, text, (_, quote) in read_as if value is not None]
-    return sorted(scored, key=lambda pair: -pair[0])
 
 
 def best_match(question: str, evidence: Sequence[Evidence], scorer: SupportScorer) -> float:
@@ -342,24 +324,32 @@ def _quotable(
     question: str,
     evidence: Sequence[Evidence],
     scorer: SupportScorer,
-    rows: Collection[tuple[int, int]] = (),
+    rows: Collection[SentencePlace] = (),
     asked: Sequence[str] = (),
+    chances: Mapping[SentencePlace, float] | None = None,
 ) -> list[tuple[float, Support]]:
+    """What may be quoted, best first, by the chances where they are known, else by how well words match."""
     by_place: dict[tuple[int, int, int], tuple[float, Support]] = {}
     for rank, passage in enumerate(evidence):
         matches = scorer.matches(question, passage.n)
         for i, match in enumerate(matches):
-            quote = _with_sequel(match, matches[i + 1] if i + 1 < len(matches) else None, passage)
-            quote = _item(quote, passage)
+            quote = unit(matches, i, passage)
             start, read = match.start - passage.origin, (match.n, match.start) in rows
             if len(match.quote) > LONGEST or _ASKS.search(quote.quote):
                 continue
             if may_be_quoted(asked or (question,), match.quote, quote.quote, start, passage.opened, read=read):
                 score = match.score * (1 - _RANK_DISCOUNT * rank)
+                if chances:
+                    score = chances.get((match.n, match.start), 0.0)
                 place = (quote.n, quote.start, quote.end)
                 if place not in by_place or by_place[place][0] < score:
                     by_place[place] = score, quote
     return sorted(by_place.values(), key=lambda pair: (-pair[0], pair[1].n, pair[1].start))
+
+
+def unit(matches: Sequence[Support], i: int, passage: Evidence) -> Support:
+    """Return what is quoted at least for the sentence `matches[i]` of a passage: its item, and what it leads to."""
+    return _item(_with_sequel(matches[i], matches[i + 1] if i + 1 < len(matches) else None, passage), passage)
 
 
 def _item(match: Support, passage: Evidence) -> Support:

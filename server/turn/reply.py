@@ -10,9 +10,9 @@ import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
+from index.query import Hit
 from rewriter.protocol import Conversation
 from server.settings import Settings
 from server.turn.answer import Answer, AnswerReader, answer_kind, broken_form
@@ -32,7 +32,7 @@ from server.turn.events import (
     Status,
     SupportEvent,
 )
-from server.turn.evidence import READS_IN_CONTEXT, best_sentences, nearest_sentences
+from server.turn.evidence import best_sentences, nearest_sentences
 from server.turn.models import GeneratedText, ModelStream, TurnModels
 from server.turn.prompt import TurnPrompt
 from server.turn.search import SearchPlan, TurnSearch
@@ -265,22 +265,18 @@ class Reply:
         return [*self._quote(introduction, nearest), self._done("quoted")]
 
     def nearest(
-        self, plan: SearchPlan, passages: Sequence[Evidence], search: TurnSearch | None = None
+        self,
+        plan: SearchPlan,
+        passages: Sequence[Evidence],
+        search: TurnSearch | None = None,
+        hits: Sequence[Hit] = (),
     ) -> list[Support]:
-        """Return the sentences nearest to the question, ranked by the cross-encoder of `search` if there is one."""
+        """Return the sentences nearest to the question, by what the cross-encoder of `search` read of the hits, if it
+        is given, else by words."""
         scorer = self.reader.scorer
-        if search and plan.context.asked and search.reranker and search.reranker.reads_conversations:
-            # If much is left out, words alone tell little: sentences are read with the previous exchange.
-            read_question = partial(search.read, plan.asked, context=plan.context)
-            question = plan.matching
-            sentences, sure = nearest_sentences(
-                question, passages, scorer, lambda _, texts: read_question(texts), READS_IN_CONTEXT, typed=plan.question
-            )
-        else:
-            question = plan.meaning
-            sentences, sure = nearest_sentences(
-                question, passages, scorer, search.read if search else None, typed=plan.question
-            )
+        chances = search.sentence_chances(plan, passages, hits, scorer) if search else {}
+        question = plan.matching if chances else plan.meaning
+        sentences, sure = nearest_sentences(question, passages, scorer, chances, typed=plan.question)
         by_words = []
         if not sure and question != plan.matching:
             by_words = best_sentences(plan.matching, passages, scorer, typed=plan.question)

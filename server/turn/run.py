@@ -243,7 +243,7 @@ class Turn:
         quotes_first = not quotes_alone and models.style == "short"
         nearest = None
         if (quotes_alone or quotes_first) and not asks:
-            nearest = reply.nearest(plan, passages, self._search if reranked else None)
+            nearest = reply.nearest(plan, passages, self._search if reranked else None, hits)
         if unanswerable or (nearest == [] and not asks):
             reply.notice = unsupported_language_notice(request.question, settings.index)
         if quotes_alone:

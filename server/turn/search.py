@@ -19,15 +19,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from index.documents import Document
-from index.query import Hit, Passage, Query, Where
+from index.query import Hit, Query, Where
 from rewriter.protocol import AsyncRewriter, Conversation, Rewrite, Rewriter
 from server.settings import Settings
 from server.settings.profile import RetrievalProfile, VariantWeights
 from server.turn.ask_reply import BackReply, passed_over, understood
-from server.turn.events import QueryVariant, RewriteEvent
+from server.turn.events import Evidence, QueryVariant, RewriteEvent
+from server.turn.sentence_head import SentencePlace, sentence_chances
 from server.turn.steps import BLOCKING_SECONDS, Stopwatch, run_blocking, within
+from server.turn.support import SupportScorer
 from text.asking import QuestionContext
-from text.recorder import recorded
+from text.recorder import current
 
 if TYPE_CHECKING:
     from index.encoders import Vectors
@@ -309,7 +311,7 @@ class TurnSearch:
             return hits, False
         inputs = self.reading(plan, self.reranker)
         with watch.begin("rerank") as step:
-            ordered = self._reranked(hits=hits, **inputs)
+            ordered = self._read_by(self.reranker, hits=hits, **inputs)
             step.tell(inputs, _traced(ordered or hits), {"hits": len(hits)})
             if ordered is None:
                 step.fail("rerank_timeout", "The cross-encoder took too long: the list keeps its own order.")
@@ -325,26 +327,35 @@ class TurnSearch:
             "context": plan.context if reads else None,
         }
 
-    @recorded
-    def read(self, question: str, texts: Sequence[str], context: QuestionContext | None = None) -> list[float | None]:
-        """Score texts against a question with the cross-encoder, with its context if it does not stand alone; None for
-        what it had no time for, or where there is none."""
-        if self.reranker is None or self.settings.retrieval.rerank == "never":
-            return [None] * len(texts)
-        hits = [Hit(Passage(str(n), "", "", text, 0, len(text)), 0.0) for n, text in enumerate(texts)]
-        hits_read = self._reranked(question=question, hits=hits, top=len(hits), context=context) or hits
-        relevances = {hit.passage.id: hit.relevance for hit in hits_read}
-        return [relevances[hit.passage.id] for hit in hits]
+    def sentence_chances(
+        self, plan: SearchPlan, passages: Sequence[Evidence], hits: Sequence[Hit], scorer: SupportScorer
+    ) -> dict[SentencePlace, float]:
+        """Return how likely each sentence of the evidence is the one that answers, by what the cross-encoder read.
 
-    def _reranked(self, **inputs: Any) -> list[Hit] | None:
-        """Rerank a list with the cross-encoder; None where it does not come to an end in time."""
-        if self.reranker is None:
-            return None
+        `hits` are those of the evidence; one that it has not read yet is read now. Empty where the cross-encoder shows
+        no states of what it reads.
+        """
+        with current().begin("sentences", "server.turn.search:sentence_chances") as this:
+            this.inputs(question=plan.asked, matching=plan.matching, passages=[one.passage_id for one in passages])
+            found = {hit.passage.id: hit for hit in hits}
+            unread = [found[one.passage_id] for one in passages if found[one.passage_id].tokens is None]
+            reader = self.reranker.reader if self.reranker is not None and self.reranks(plan) else None
+            if unread and reader is not None:
+                inputs = {**self.reading(plan, reader), "top": len(unread)}
+                again = self._read_by(reader, hits=unread, **inputs) or []
+                found.update((hit.passage.id, replace(hit, score=found[hit.passage.id].score)) for hit in again)
+            by_number = {one.n: found[one.passage_id] for one in passages}
+            told = sentence_chances(plan.matching, passages, by_number, scorer)
+            this.output({"result": [[*place, round(chance, 4)] for place, chance in told.items()]})
+        return told
+
+    def _read_by(self, reranker: Reranker, **inputs: Any) -> list[Hit] | None:
+        """Rerank a list with a cross-encoder; None where it does not come to an end in time."""
         seconds = self.settings.retrieval.profile.rerank_seconds
         try:
-            return within(max(seconds, READING_SECONDS), partial(self.reranker.rerank, seconds=seconds, **inputs))
+            return within(max(seconds, READING_SECONDS), partial(reranker.rerank, seconds=seconds, **inputs))
         except TimeoutError:
-            log.warning("The cross-encoder %s took too long: the list keeps its own order.", self.reranker.name)
+            log.warning("The cross-encoder %s took too long: the list keeps its own order.", reranker.name)
             return None
 
     def reranks(self, plan: SearchPlan) -> bool:

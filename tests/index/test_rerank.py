@@ -95,7 +95,7 @@ def test_the_packaged_one_shows_the_states_of_the_words_that_it_reads(model_home
     [hit] = open_reranker(Settings(home=model_home)).rerank("and by fax?", [Hit(passage, 1.0)], seconds=10.0)
     assert hit.tokens is not None
     words = [text[start:end] for start, end in hit.tokens.spans]
-    assert hit.tokens.states.shape == (len(words), 384)
+    assert hit.tokens.states.shape == (len(words), 2 * 384)
     assert words[: hit.tokens.question] == [""] * hit.tokens.question
     # Title and heading are read too and are no part of the text; its end is cut.
     shown = "".join(words)

@@ -71,6 +71,7 @@ def test_a_reranker_has_the_last_word(collection: Collection) -> None:
     class Backwards:
         name = "backwards"
         reads_conversations = False
+        reader = None
 
         def rerank(
             self,

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
-
 import pytest
 
-from index.query import Hit
 from rewriter.protocol import Message
 from server.turn.answer import AnswerReader
-from server.turn.evidence import best_sentences
+from server.turn.evidence import best_sentences, nearest_sentences
 from server.turn.system_messages import DOUBTFUL, INTRODUCTION, history_for_model
-from tests.server.turn_fakes import FAX, LEAVE, FakeCollection, Reversing, evidence
+from tests.server.turn_fakes import FAX, LEAVE, FakeCollection, Reversing, Showing, evidence
 from tests.server.turn_playing import FOLLOW_UP, done, engine, play
+from text.sentences import sentence_spans
 
 OTHER = "Train tickets are refunded in full. Taxi rides are refunded only after ten in the evening."
 
@@ -133,50 +129,64 @@ def test_an_item_of_a_list_is_quoted_whole() -> None:
 PRICES = "What it costs.\n\n| Plan | Price | Users |\n|---|---|---|\n| free | 0 | 1 |\n| large | 9 | 200 |\n\nBye."
 
 
-def test_a_row_is_read_as_a_sentence_and_quoted_below_its_header() -> None:
+def test_a_row_that_was_read_is_quoted_below_its_header() -> None:
     passages = evidence(PRICES)
-    texts = list[str]()
+    row = PRICES.index("| large")
+    chances = {(1, start): 0.01 for start, _ in sentence_spans(PRICES)} | {(1, row): 0.8}
 
-    def read(question: str, asked: Sequence[str]) -> list[float | None]:
-        texts.extend(asked)
-        return [5.0 if "large" in text else -5.0 for text in asked]
-
-    [quote] = best_sentences("How many users may the large plan have?", passages, read=read)
+    quotes, sure = nearest_sentences("How many users may the large plan have?", passages, chances=chances)
     shown = AnswerReader(passages)
-    shown.quote(quote)
+    shown.quote(quotes[0])
 
-    assert "Plan: large; Price: 9; Users: 200." in texts
-    assert quote.quote == PRICES[quote.start : quote.end] == "| large | 9 | 200 |"
+    assert sure
+    assert [quote.quote for quote in quotes] == ["| large | 9 | 200 |"]
     assert shown.answer().text == "> | Plan | Price | Users |\n> |---|---|---|\n> | large | 9 | 200 |\n>\n> [1]"
     assert all("|" not in one.quote for one in best_sentences("How many users has the large plan?", passages))
 
 
-class Unsure(Reversing):
-    """Finds every text as relevant as it is told."""
-
-    relevance = -3.0
-
-    def rerank(self, question: str, hits: Sequence[Hit], *args: Any, **options: Any) -> list[Hit]:
-        return [replace(hit, relevance=self.relevance) for hit in hits]
+OFFICE = "The office is upstairs. Mrs Okafor runs it. Ring twice.\n\nIt closes at noon. On Sundays nobody is there."
 
 
-@pytest.mark.parametrize(("relevance", "status"), [(2.0, "quoted"), (-3.0, "quoted"), (-9.0, "refused")])
-def test_where_no_sentence_is_sure_its_paragraph_is_quoted_with_the_doubt_told(relevance: float, status: str) -> None:
-    reranker = Unsure()
-    reranker.relevance = relevance
+def chances_of(*chances: float) -> dict[tuple[int, int], float]:
+    """Chances of the sentences of OFFICE."""
+    return {(1, start): chance for (start, _), chance in zip(sentence_spans(OFFICE), chances, strict=True)}
+
+
+def test_the_likeliest_sentence_is_quoted_with_likely_neighbours() -> None:
+    sure = nearest_sentences("Who is the boss?", evidence(OFFICE), chances=chances_of(0.2, 0.7, 0, 0, 0))
+    alone = nearest_sentences("Who is the boss?", evidence(OFFICE), chances=chances_of(0, 0.9, 0, 0, 0))
+    apart = nearest_sentences("Who is the boss?", evidence(OFFICE), chances=chances_of(0, 0.6, 0, 0, 0.3))
+
+    assert [quote.quote for quote in sure[0]] == ["The office is upstairs. Mrs Okafor runs it."]
+    assert [quote.quote for quote in alone[0]] == ["Mrs Okafor runs it."]
+    assert [quote.quote for quote in apart[0]] == [OFFICE[24:]]
+    assert [sure[1], alone[1], apart[1]] == [True, True, True]
+
+
+def test_where_no_sentence_is_likely_more_is_quoted_with_a_doubt_and_nothing_where_none_is() -> None:
+    doubted, sure = nearest_sentences("Who is the boss?", evidence(OFFICE), chances=chances_of(0.01, 0.1, 0, 0, 0))
+    assert [quote.quote for quote in doubted] == ["The office is upstairs. Mrs Okafor runs it. Ring twice."]
+    assert not sure
+    assert nearest_sentences("Who is the boss?", evidence(OFFICE), chances=chances_of(0, 0.001, 0, 0, 0)) == ([], False)
+
+
+@pytest.mark.parametrize(("score", "status"), [(0.999, "quoted"), (0.2, "quoted"), (1e-5, "refused")])
+def test_where_no_sentence_is_sure_its_paragraph_is_quoted_with_the_doubt_told(score: float, status: str) -> None:
     paragraph = "The office is upstairs. Mrs Okafor runs it. Ring twice."
     found = FakeCollection(texts=(f"# Office\n\n{paragraph}\n\nNothing else.",))
-    end = done(play(engine(reranker=reranker, collection=found), "Who is the boss there?"))
+    end = done(play(engine(reranker=Showing(score), collection=found), "Who is the boss there?"))
 
     assert end.status == status
-    assert (DOUBTFUL in end.answer) == (f"> {paragraph} [1]" in end.answer) == (relevance == -3.0)
-    assert (INTRODUCTION in end.answer) == (relevance == 2.0)
+    assert (DOUBTFUL in end.answer) == (score == 0.2)
+    assert (INTRODUCTION in end.answer) == (score == 0.999)
     assert not history_for_model([Message("assistant", DOUBTFUL)])
 
 
-def test_sentences_are_read_beside_what_a_follow_up_leans_on() -> None:
+def test_what_the_search_did_not_read_is_read_for_its_sentences_beside_what_a_follow_up_leans_on() -> None:
     reranker = Reversing(reads_conversations=True)
+    reranker.reader = Showing(0.5, reads_conversations=True)
     play(engine(reranker=reranker), "and for how long at most?", conversation=FOLLOW_UP)
 
-    assert [context.asked for context in reranker.contexts if context] == 2 * ["How long is parental leave?"]
-    assert set(reranker.asked) == {"and for how long at most?"}
+    for one in (reranker, reranker.reader):
+        assert [context.asked for context in one.contexts if context] == ["How long is parental leave?"]
+        assert one.asked == ["and for how long at most?"]

@@ -314,7 +314,7 @@ def test_the_steps_are_told_with_content_apart() -> None:
         play(turns)
     steps = tracing.end(turn, "answered").steps
 
-    assert [step.name for step in steps] == ["rewrite", "search", "rerank", "read", "generate"]
+    assert [step.name for step in steps] == ["rewrite", "search", "rerank", "sentences", "generate"]
     assert all(step.seconds >= 0 and step.started > 1e9 for step in steps)
     assert "How long is leave?" not in str([dict(step.attributes) for step in steps])
     assert LEAVE in str(steps[-1].prompt)

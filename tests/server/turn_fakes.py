@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import regex
 
 from index.documents import Document, Section
 from index.encoders import Vectors
-from index.query import Hit, Passage, Query, Where
+from index.query import Hit, Passage, Query, TokenStates, Where
 from server.turn.events import Evidence
 from text.asking import QuestionContext
+
+if TYPE_CHECKING:
+    from index.rerank import Reranker
 
 LEAVE = "Parental leave lasts ten weeks. It may be taken in two parts. It is not paid after week 8."
 FAX = "Apply with form PL-7 at the office. The form may also be sent by fax to 555-0199."
@@ -84,6 +90,7 @@ class Reversing:
 
     def __init__(self, reads_conversations: bool = False) -> None:
         self.reads_conversations = reads_conversations
+        self.reader: Reranker | None = None
         self.asked: list[str] = []
         self.contexts: list[QuestionContext | None] = []
 
@@ -99,3 +106,21 @@ class Reversing:
         self.asked.append(question)
         self.contexts.append(context)
         return list(reversed(hits))
+
+
+class Showing(Reversing):
+    """A cross-encoder that shows states, all alike, and finds each passage as likely as it is told."""
+
+    def __init__(self, score: float, reads_conversations: bool = False) -> None:
+        super().__init__(reads_conversations)
+        self.reader, self.score = self, score
+
+    def rerank(self, question: str, hits: Sequence[Hit], *args: Any, **options: Any) -> list[Hit]:
+        super().rerank(question, hits, *args, **options)
+        return [replace(hit, score=self.score, relevance=0.0, tokens=states_of(hit.passage.text)) for hit in hits]
+
+
+def states_of(text: str) -> TokenStates:
+    """States without any meaning, one for each word and two for the question."""
+    spans = [(0, 0), (0, 0), *(match.span() for match in regex.finditer(r"\S+", text))]
+    return TokenStates(np.zeros((len(spans), 768), dtype=np.float32), tuple(spans), 2)

@@ -37,6 +37,7 @@ class Reader:
     """A cross-encoder that reads conversations: `knows` what was spoken of, or turns the list round."""
 
     reads_conversations = True
+    reader = None
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -82,7 +82,7 @@ def test_a_conversation_carries_its_history(ask: Ask, llm: FakeOpenAIServer) -> 
 
 def test_a_question_back_is_answered_by_its_number(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     profile = tmp_path / "profile.toml"
-    profile.write_text("ask_back = 0.001\n", "utf-8")
+    profile.write_text("answerable = 0\nask_back = 0.0001\n", "utf-8")
     monkeypatch.setenv("ANAPHORA_RETRIEVAL__PROFILE", str(profile))
     asked = ask("--model", "none", "It was refused.")
     number = re.search(r"^(\d)\. Travel expenses › Refunds$", asked.stdout, re.MULTILINE)

@@ -18,7 +18,7 @@ QUESTION = "Are tickets refunded?"
 @pytest.fixture
 def asking(serve: Serve, settings_for: MakeSettings) -> Running:
     """A server that asks back whenever it may, without a model."""
-    return serve(settings_for("none", retrieval={"rerank": "never", "profile": {"ask_back": 0.001}}))
+    return serve(settings_for("none", retrieval={"rerank": "never", "profile": {"ask_back": 0.0001, "answerable": 0}}))
 
 
 def offered_of(details: dict[str, Any]) -> list[str]:

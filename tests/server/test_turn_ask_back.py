@@ -19,8 +19,8 @@ from tests.server.turn_playing import FOLLOW_UP, done, engine, play
 from text.translation import LANGUAGES, speak
 
 
-def asking(ask_back: float = 0.01, **options: Any) -> Settings:
-    retrieval = RetrievalSettings(profile={"ask_back": ask_back}, rerank="never")
+def asking(ask_back: float = 0.0001, **options: Any) -> Settings:
+    retrieval = RetrievalSettings(profile={"ask_back": ask_back, "answerable": 0}, rerank="never")
     return Settings(retrieval=retrieval, **options)
 
 

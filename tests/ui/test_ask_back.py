@@ -41,7 +41,7 @@ def site(model_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     home, documents = tmp_path_factory.mktemp("site"), tmp_path_factory.mktemp("documents")
     (home / "models").symlink_to(model_home / "models")
     (documents / "backups.md").write_text(BACKUPS, "utf-8")
-    with running_site(home, documents, "none", profile={"ask_back": 0.001}) as running:
+    with running_site(home, documents, "none", profile={"ask_back": 0.0001, "answerable": 0}) as running:
         yield running
 
 

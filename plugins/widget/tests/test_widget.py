@@ -103,7 +103,7 @@ def test_a_question_back_has_buttons_until_it_is_answered(
     browser: Browser, web_site: tuple[int, Path], serve: Serve, settings_for: MakeSettings
 ) -> None:
     port, folder = web_site
-    retrieval: dict[str, object] = {"rerank": "never", "profile": {"ask_back": 0.001}}
+    retrieval: dict[str, object] = {"rerank": "never", "profile": {"ask_back": 0.0001, "answerable": 0}}
     plugins: dict[str, object] = {"widget": {"origins": [f"http://localhost:{port}"]}}
     running = serve(settings_for("none", retrieval=retrieval, plugins=plugins))
     add_widget(running.app, running.service)

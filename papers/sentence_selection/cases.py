@@ -63,7 +63,9 @@ def collect(chosen: EvalSet, bench: Bench, rewriter: Rewriter, folder: Path, dom
     with closing(bench.open(index_set(chosen, bench))) as collection:
         places = quoted_places(chosen, collection)
         settings = patient(bench.settings, PATIENCE)
-        search = TurnSearch(lambda _: collection, rewriter, settings, bench.reranker)
+        search = TurnSearch(
+            collection=lambda _: collection, rewriter=rewriter, settings=settings, reranker=bench.reranker
+        )
         asked = [question for question in chosen.questions if question.answerability in MARKED]
         for number, question in enumerate(asked):
             bench.progress(f"{chosen.name}: collecting", number, len(asked))

@@ -6,7 +6,7 @@ import pytest
 
 from server.turn.definitions import asked_term
 from server.turn.evidence import nearest_sentences
-from tests.server.test_turn_quote_shapes import reading
+from tests.server.test_turn_quote_shapes import reading, without_neighbours  # noqa: F401
 from tests.server.turn_fakes import evidence
 
 
@@ -51,7 +51,9 @@ What a chart is not: a chart repository is a server for charts. When a chart is 
 )
 def test_a_definition_comes_before_what_is_liked_more(definition: str) -> None:
     passages = evidence(USES.format(definition=definition), heading=["Use"])
-    quotes, sure = nearest_sentences("What is a chart?", passages, read=reading("pulled", "not:", "pack", "resources"))
+    quotes, sure = nearest_sentences(
+        "What is a chart?", passages, chances=reading(passages, "pulled", "not:", "pack", "resources")
+    )
     assert sure
     assert quotes[0].quote == definition
     assert len(quotes) > 1
@@ -62,7 +64,7 @@ def test_a_definition_comes_before_what_is_liked_more(definition: str) -> None:
 )
 def test_a_use_is_no_definition(sentence: str) -> None:
     passages = evidence(f"A release is made of it.\n\n{sentence}")
-    quotes, _ = nearest_sentences("What is a chart?", passages, read=reading("release", sentence))
+    quotes, _ = nearest_sentences("What is a chart?", passages, chances=reading(passages, "release", sentence))
     assert quotes[0].quote == "A release is made of it."
 
 
@@ -73,11 +75,11 @@ def test_the_first_sentence_of_the_section_named_so_defines() -> None:
         heading=["Gravity"],
     )
     passages[0] = passages[0].model_copy(update={"heading": ["Updates"]})
-    quotes, _ = nearest_sentences("what is gravity?", passages, read=reading("runs", "Collects"))
+    quotes, _ = nearest_sentences("what is gravity?", passages, chances=reading(passages, "runs", "Collects"))
     assert quotes[0].quote == "Collects blocklists, and keeps them."
 
 
 def test_a_definition_that_the_reader_finds_wrong_stays_behind() -> None:
     passages = evidence("A chart is a plot.\n\nIn here it is pulled.")
-    quotes, _ = nearest_sentences("What is a chart?", passages, read=reading("pulled"))
+    quotes, _ = nearest_sentences("What is a chart?", passages, chances=reading(passages, "pulled"))
     assert [quote.quote for quote in quotes] == ["In here it is pulled."]

@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 
 from server.turn.answer import AnswerReader
 from server.turn.events import Evidence
-from server.turn.evidence import Read, best_sentences, nearest_sentences
+from server.turn.evidence import best_sentences, nearest_sentences
 from server.turn.markdown_blocks import LONGEST
 from server.turn.quote_shapes import asks_to_do, is_stub
 from server.turn.quote_text import quote_text
-from server.turn.support import Support
+from server.turn.sentence_head import SentencePlace
+from server.turn.support import Support, SupportScorer
+from server.turn.tables import table_rows
 from tests.server.turn_fakes import evidence
 
 COMPATIBILITY = """\
@@ -34,19 +36,29 @@ Older releases are not built any more.
 """
 
 
-def reading(*words: str) -> Read:
-    """A cross-encoder that likes the texts with one of these words, the first word most."""
+@pytest.fixture(autouse=True)
+def without_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Quote each sentence alone: what is tested here is its shape."""
+    monkeypatch.setattr("server.turn.evidence.GROWN", 0)
+    monkeypatch.setattr("server.turn.evidence.GROWN_IN_DOUBT", 0)
 
-    def read(question: str, texts: Sequence[str]) -> list[float | None]:
-        return [max((5.0 - n for n, word in enumerate(words) if word in text), default=-5.0) for text in texts]
 
-    return read
+def reading(passages: Sequence[Evidence], *words: str) -> dict[SentencePlace, float]:
+    """The chances by a head that likes the sentences with one of these words, the first word most."""
+    scorer, chances = SupportScorer(passages), dict[SentencePlace, float]()
+    for passage in passages:
+        rows = table_rows(passage.opened)
+        for match in scorer.matches("", passage.n):
+            text = rows.get(match.start - passage.start) or match.quote
+            liked = max((0.9 * 0.6**n for n, word in enumerate(words) if word in text), default=0.001)
+            chances[passage.n, match.start] = liked
+    return chances
 
 
 def shown(text: str, question: str, *words: str) -> str:
     """The answer that a reader sees, quotes as block quotations."""
     passages = evidence(text)
-    quotes, _ = nearest_sentences(question, passages, read=reading(*words) if words else None)
+    quotes, _ = nearest_sentences(question, passages, chances=reading(passages, *words) if words else None)
     reader = AnswerReader(passages)
     for quote in quotes:
         assert text[quote.start : quote.end] == quote.quote
@@ -68,11 +80,11 @@ def test_a_row_is_the_one_that_the_question_names_and_stands_below_its_header(li
 
 def test_what_a_follow_up_names_itself_counts_before_what_it_leans_on() -> None:
     passages = evidence(COMPATIBILITY)
-    read = reading("2.37", "Release")
+    read = reading(passages, "2.37", "Release")
     follow_up = "which go for 2.37? and for 2.53?"
-    quotes, _ = nearest_sentences(follow_up, passages, read=read, typed="and for 2.53?")
+    quotes, _ = nearest_sentences(follow_up, passages, chances=read, typed="and for 2.53?")
     assert [quote.quote.split()[1] for quote in quotes] == ["2.53"]
-    quotes, _ = nearest_sentences("which go for 2.45? and until when?", passages, read=read, typed="and until when?")
+    quotes, _ = nearest_sentences("which go for 2.45? and until when?", passages, chances=read, typed="and until when?")
     assert [quote.quote.split()[1] for quote in quotes] == ["2.45"]
 
 
@@ -130,7 +142,7 @@ def opened(text: str, opening: str) -> Evidence:
 
 
 def quotes_of(passage: Evidence, question: str, *words: str) -> tuple[str, list[str]]:
-    quotes, _ = nearest_sentences(question, [passage], read=reading(*words))
+    quotes, _ = nearest_sentences(question, [passage], chances=reading([passage], *words))
     reader = AnswerReader([passage])
     for quote in quotes:
         assert passage.text[quote.start - 500 : quote.end - 500] == quote.quote
@@ -146,7 +158,7 @@ def test_a_row_of_a_passage_that_begins_within_a_table_stands_below_the_header_t
 
 
 def test_the_rest_of_a_small_table_is_quoted_below_its_header() -> None:
-    shown, [quote] = quotes_of(opened("| a | 1 |\n| b | 2 |\n\nBye.", "| X | Y |\n|---|---|"), "any other?", "X: a")
+    shown, [quote] = quotes_of(opened("| a | 1 |\n| b | 2 |\n\nBye.", "| X | Y |\n|---|---|"), "any other?", "| a")
     assert quote == "| a | 1 |\n| b | 2 |"
     assert shown == "> | X | Y |\n> |---|---|\n> | a | 1 |\n> | b | 2 |\n>\n> [1]"
 
@@ -244,7 +256,7 @@ def test_of_steps_that_nobody_asks_for_the_item_is_quoted() -> None:
 
 def test_a_doubtful_paragraph_brings_what_it_leads_to() -> None:
     text = "The keyring has a new format. Convert it with the following command:\n\n```sh\ngpg --export >old.gpg\n```"
-    answer = shown(text, "gpg 2 only gave me a kbx file", "zzz", "yyy", "xxx", "www", "vvv", "uuu", "ttt", "keyring")
+    answer = shown(text, "gpg 2 only gave me a kbx file", "zzz", "yyy", "keyring")
     assert "> gpg --export >old.gpg\n> ```" in answer
 
 
@@ -293,7 +305,7 @@ def test_links_boxes_and_quotations_in_a_quote_are_words() -> None:
 def test_a_stub_is_no_answer(stub: str) -> None:
     question = "how is the chart installed, and where do I read more about charts?"
     assert best_sentences(question, evidence(stub)) == []
-    assert best_sentences(question, evidence(stub), read=reading("e")) == []
+    assert best_sentences(question, evidence(stub), chances=reading(evidence(stub), "e")) == []
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,16 @@
 
 A name is resolved once for a connection, every address it has is checked, and the connection goes to one that was
 checked: a name that means another machine a moment later (DNS rebinding) gains nothing. A redirect is a new request.
-Proxies of the environment are not used: they would resolve the name anew.
+Proxies of the environment are not used: they would resolve the name anew. A request has its time as a whole, and its
+body its length once it is unpacked: a server can send single bytes for days, or a few that stand for gigabytes.
 """
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Mapping
+import zlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,23 +24,53 @@ AGENT = "anaphora (documentation index)"
 _REDIRECTS = 5
 _SECONDS = httpx.Timeout(30.0, connect=10.0)
 _WHOLE_SECONDS = 120.0
+_GZIP = 31
+"""Tells zlib the frame."""
 _PARSED_BYTES = 4 << 20
 
 
+class _TimedStream(httpcore.NetworkStream):
+    """A connection on which no wait is longer than `left` makes of it."""
+
+    def __init__(self, stream: httpcore.NetworkStream, left: Callable[[float | None], float]) -> None:
+        self._stream = stream
+        self._left = left
+        self.close = stream.close  # type: ignore[method-assign]
+        self.get_extra_info = stream.get_extra_info  # type: ignore[method-assign]
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._stream.read(max_bytes, self._left(timeout))
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._stream.write(buffer, self._left(timeout))
+
+    def start_tls(
+        self, ssl_context: Any, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.NetworkStream:
+        return _TimedStream(self._stream.start_tls(ssl_context, server_hostname, self._left(timeout)), self._left)
+
+
 class _GuardedBackend(httpcore.SyncBackend):
-    """Connects to checked addresses alone."""
+    """Connects to checked addresses alone; what is asked there must be over by `until`."""
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
+        self.until = math.inf
 
     def connect_tcp(self, host: str, port: int, *more: Any, **options: Any) -> httpcore.NetworkStream:
         *others, last = self._guard.addresses(host, port)
         for address in others:
             try:
-                return super().connect_tcp(address, port, *more, **options)
+                return _TimedStream(super().connect_tcp(address, port, *more, **options), self._left)
             except (httpcore.ConnectError, httpcore.ConnectTimeout):
                 continue
-        return super().connect_tcp(last, port, *more, **options)
+        return _TimedStream(super().connect_tcp(last, port, *more, **options), self._left)
+
+    def _left(self, seconds: float | None) -> float:
+        left = self.until - time.monotonic()
+        if left <= 0:
+            raise httpcore.ReadTimeout("it takes too long")
+        return min(left, math.inf if seconds is None else seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +92,9 @@ class Fetcher:
         transport = httpx.HTTPTransport(verify=False, trust_env=False)
         transport.close()
         # This one checks certificates, which it loads with the first connection that needs them.
-        transport._pool = httpcore.ConnectionPool(max_connections=4, network_backend=_GuardedBackend(guard))
-        headers = {"User-Agent": AGENT}
+        self._backend = _GuardedBackend(guard)
+        transport._pool = httpcore.ConnectionPool(max_connections=4, network_backend=self._backend)
+        headers = {"User-Agent": AGENT, "Accept-Encoding": "gzip"}
         self._client = httpx.Client(transport=transport, timeout=_SECONDS, headers=headers, trust_env=False)
 
     def close(self) -> None:
@@ -84,21 +118,25 @@ class Fetcher:
                     return response
                 permanent = permanent and response.status in (301, 308)
                 url, auth = str(httpx.URL(url).join(target).copy_with(fragment=None)), None
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError, zlib.error) as error:
             raise SourceError(f"{url} cannot be read: {error or type(error).__name__}") from error
         raise SourceError(f"{url} is reached by more than {redirects} redirects")
 
     def _get(self, url: str, headers: Mapping[str, str], auth: httpx.Auth | None, permanent: bool) -> Fetched:
-        until, body = time.monotonic() + _WHOLE_SECONDS, bytearray()
         if httpx.URL(url).scheme not in ("http", "https") or httpx.URL(url).userinfo:
             raise SourceError(f"{url[:200]} is no plain http(s) address: it is not followed")
+        self._backend.until = time.monotonic() + _WHOLE_SECONDS
         with self._client.stream("GET", url, headers=dict(headers), auth=auth) as answer:
-            for chunk in answer.iter_bytes():
-                body += chunk
+            coding = answer.headers.get("content-encoding", "identity").lower()
+            if coding not in ("identity", "gzip"):
+                raise SourceError(f"{url} is packed as {coding[:60]!r}, which was not asked for")
+            body, unpacker = bytearray(), zlib.decompressobj(_GZIP) if coding == "gzip" else None
+            for chunk in answer.iter_raw():
+                body += unpacker.decompress(chunk, self.max_bytes + 1 - len(body)) if unpacker else chunk
                 if problem := size_problem(len(body), self.max_bytes):
                     raise SourceError(f"{url} is not read to its end: {problem}")
-                if time.monotonic() > until:
-                    raise SourceError(f"{url} takes more than {_WHOLE_SECONDS:g} seconds")
+            if unpacker and body and not unpacker.eof:
+                raise SourceError(f"{url} is not read to its end: what was packed is cut off")
             return Fetched(url, permanent, answer.status_code, answer.headers, bytes(body))
 
 

@@ -123,11 +123,15 @@ class GitConnector:
         addresses = ",".join(
             f"[{address}]" if ":" in address else address for address in self._guard.addresses(host, port)
         )
-        settings = {**_SETTINGS, "http.curloptResolve": f"{host}:{port}:{addresses}"}
+        # An address of IP version 6 needs no looking up, and cannot stand before a colon.
+        settings = _SETTINGS if ":" in host else {**_SETTINGS, "http.curloptResolve": f"{host}:{port}:{addresses}"}
         if token := self._source.secret("TOKEN"):
             user = self._source.secret("USER") or "x-access-token"
             basic = base64.b64encode(f"{user}:{token}".encode()).decode()
-            settings[f"http.{parts.scheme}://{parts.netloc}/.extraHeader"] = f"Authorization: Basic {basic}"
+            settings = {
+                **settings,
+                f"http.{parts.scheme}://{parts.netloc}/.extraHeader": f"Authorization: Basic {basic}",
+            }
         environment = {
             "PATH": os.environ.get("PATH", os.defpath),
             "HOME": str(self._repository),

@@ -186,6 +186,8 @@ def kind_of(location: str) -> SourceKind:
 
 
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
+# Azure's machines reach their host by it, as they do by 169.254.169.254.
+_HOST = ipaddress.ip_address("168.63.129.16")
 
 Resolve: TypeAlias = Callable[[str, int], Sequence[str]]
 
@@ -205,7 +207,9 @@ def is_public(address: str) -> bool:
             wrapped = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
         if wrapped is not None:
             return is_public(str(wrapped))
-    return ip.is_global and not ip.is_multicast and not ip.is_reserved
+        if ip.is_site_local:
+            return False
+    return ip != _HOST and ip.is_global and not ip.is_multicast and not ip.is_reserved
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from openai import APIConnectionError, APIError, APITimeoutError
 
 from server.settings.groups import ServedBy
 from text.recorder import current
+from text.sanitize import sanitize_text
 
 if TYPE_CHECKING:
     import httpx
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 
 
 _LINE_BYTES = 1 << 20
+_TOKEN_BYTES = 1 << 10
+"""Most bytes of a stream for each token that was asked for, beside `_LINE_BYTES`: an event of one token has 300."""
+_USUAL_TOKENS = 8192
+"""What bounds a stream where no number of tokens was asked for."""
 _MORE_THAN_TEXT = frozenset(("response_format", "tools", "functions", "logprobs", "n", "audio", "modalities"))
 _PARAMETERS = ("model", "temperature", "top_p", "max_tokens", "max_completion_tokens", "seed", "stop", "logprobs")
 """What a trace tells of a request beside its messages."""
@@ -57,13 +62,15 @@ class StreamingChatOpenAI(ChatOpenAI):
         body = {**payload, **extra, "stream_options": {"include_usage": True}}
         # As further fields, because the client takes a millisecond to check messages that it is handed as such.
         create = self.async_client.with_streaming_response.create
-        started = again = False
+        tokens = payload.get("max_completion_tokens") or payload.get("max_tokens") or _USUAL_TOKENS
+        started, again, half = False, False, ""
         while True:
             request = create(model=self.model_name, messages=[], extra_body=body)
-            async with request as response, _EventReader(response.http_response) as reader:
+            async with request as response, _EventReader(response.http_response, tokens) as reader:
                 try:
                     while (events := await reader.read()) is not None:
-                        if merged := _chunk(events):
+                        merged, half = _chunk(events, half)
+                        if merged:
                             started = True
                             if run_manager:
                                 await run_manager.on_llm_new_token(merged.text, chunk=merged)
@@ -83,10 +90,11 @@ class StreamingChatOpenAI(ChatOpenAI):
 
 
 class _EventReader:
-    """Read the server-sent events of a response, all that have arrived by now at once."""
+    """Read the server-sent events of a response of so many tokens, all that have arrived by now at once."""
 
-    def __init__(self, response: httpx.Response) -> None:
+    def __init__(self, response: httpx.Response, tokens: int = _USUAL_TOKENS) -> None:
         self._response = response
+        self._left = _LINE_BYTES + tokens * _TOKEN_BYTES
         self._parts: list[bytes] = []
         self._arrived = asyncio.Event()
         self._rest = b""
@@ -106,6 +114,9 @@ class _EventReader:
     async def _collect(self) -> None:
         try:
             async for part in self._response.aiter_bytes():
+                self._left -= len(part)
+                if self._left < 0:
+                    raise ValueError("The server streamed far more than the tokens that it was asked for.")
                 self._parts.append(part)
                 self._arrived.set()
         finally:
@@ -135,7 +146,7 @@ class _EventReader:
         events = [event for line in lines if (event := _event(line)) is not None]
         if error := next((event["error"] for event in events if event.get("error")), None):
             message = error.get("message") if isinstance(error, dict) else error
-            text = str(message or "The answer ended in an error.")
+            text = sanitize_text(str(message or "The answer ended in an error."))
             # The client's own errors name a newer httpx, and hold whichever the request came from.
             self._problem = APIError(text, cast("Any", self._response.request), body=error)
         return events
@@ -151,9 +162,13 @@ def _event(line: bytes) -> dict[str, Any] | None:
     return event
 
 
-def _chunk(events: list[dict[str, Any]]) -> ChatGenerationChunk | None:
-    """Merge events: text, finish reason, token usage. None where they say nothing. Raises ValueError for others."""
-    text, info, cost = "", dict[str, Any](), None
+def _chunk(events: list[dict[str, Any]], half: str = "") -> tuple[ChatGenerationChunk | None, str]:
+    """Merge events: text, finish reason, token usage. None where they say nothing. Raises ValueError for others.
+
+    JSON writes a character beyond U+FFFF as two escapes, and some servers cut between them: `half` is the first of them
+    from the events before, and the second value the one to be added to the next. One that stays alone becomes U+FFFD.
+    """
+    text, info, cost = half, dict[str, Any](), None
     try:
         for event in events:
             for choice in (event.get("choices") or ())[:1]:
@@ -165,7 +180,9 @@ def _chunk(events: list[dict[str, Any]]) -> ChatGenerationChunk | None:
                 cost = UsageMetadata(input_tokens=read, output_tokens=written, total_tokens=read + written)
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"The server streamed no chat completion: {str(events)[:80]}") from error
+    half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" and not info else ""
+    text = text.removesuffix(half).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if not (text or info or cost):
-        return None
+        return None, half
     message = AIMessageChunk(content=text, usage_metadata=cost)
-    return ChatGenerationChunk(message=message, generation_info=info or None)
+    return ChatGenerationChunk(message=message, generation_info=info or None), half

@@ -182,6 +182,15 @@ def test_a_session_ends_on_the_server_when_its_owner_logs_out(running: Any, meth
         assert another.get("/v1/models").status_code == 200
 
 
+def test_a_form_of_very_many_fields_is_not_read(running: Any) -> None:
+    secret = running.call(running.service.core.database.write(lambda c: credentials.create_key(c, "someone")))[1]
+    with running.client() as client:
+        for fields, status in ((8, 303), (100, 401)):
+            form = f"key={secret}" + "&x=1" * fields
+            kind = {"Content-Type": "application/x-www-form-urlencoded"}
+            assert client.post("/login", content=form, headers=kind).status_code == status
+
+
 def test_a_session_ends_with_its_time(running: Any) -> None:
     database = running.service.core.database
     made, _ = database.write_blocking(lambda connection: credentials.create_key(connection, "x"))

@@ -210,6 +210,7 @@ NONSENSE = {
     "bytes": bytes(range(256)) * 8 + b"\n\n",
     "an endless line": b"data: " + b"x" * (2 << 20),
     "an error": b'data: {"error": {"message": "CUDA out of memory"}}\n\n',
+    "half a character": b'data: {"error": {"message": "\\ud83d"}}\n\n',
     "nothing": b"data: [DONE]\n\n",
 }
 

@@ -96,6 +96,20 @@ def test_what_is_no_event_is_an_error() -> None:
         stream(b"data: [1, 2]\n\n", 100)
 
 
+def test_a_character_that_json_cuts_in_two_is_whole_again_and_half_a_one_breaks_nothing() -> None:
+    halves = ("a \ud83d", "\ude42 \ud83d", " b", "\udc00", "\ud83d")
+    cut = [{"choices": [{"delta": {"content": half}}]} for half in halves]
+    body = b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in cut)
+    for size in (10, 10_000):
+        assert together(stream(body, size)).text == "a 🙂 \ufffd b\ufffd"
+
+
+@pytest.mark.parametrize("flood", [b'data: {"choices": [{"delta": {"content": "word "}}]}\n\n', b": still working\n\n"])
+def test_a_server_that_does_not_end_is_left(flood: bytes) -> None:
+    with pytest.raises(ValueError, match="far more than the tokens"):
+        stream(flood * (3_000_000 // len(flood)), 100_000, max_tokens=100)
+
+
 def test_more_than_text_is_left_to_the_library() -> None:
     chance = {"token": "Wochen", "logprob": -0.5, "bytes": None, "top_logprobs": []}
     more = {"choices": [{"index": 0, "delta": {"content": "!"}, "logprobs": {"content": [chance]}}]}

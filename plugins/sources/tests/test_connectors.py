@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -293,6 +294,39 @@ def test_git_goes_to_the_address_that_was_checked_and_follows_no_redirect(tmp_pa
         ):
             names(f"http://code.example:{other}/code/.git")
         assert asked == []
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "bücher.example", "code.example."])
+def test_git_asks_nobody_but_the_address_that_was_checked_whatever_the_server_says(tmp_path: Path, host: str) -> None:
+    """A server without git's protocol may name others that have its objects; a name has more than one spelling."""
+    other: list[str] = []
+
+    def inner(request: Any) -> None:
+        other.append(request.path)
+        answer(request, 404, b"")
+
+    def hostile(request: Any) -> None:
+        path = request.path.partition("?")[0].removeprefix("/x.git")
+        named = f"{url}/x.git/objects".encode()
+        said = {"/HEAD": b"ref: refs/heads/main\n", "/info/refs": b"a" * 40 + b"\trefs/heads/main\n"}
+        said |= dict.fromkeys(("/objects/info/http-alternates", "/objects/info/alternates"), named)
+        answer(request, 200 if path in said else 404, said.get(path, b""))
+
+    with serving(inner) as away, serving(hostile) as port:
+        url = f"http://127.0.0.1:{away}"
+        checked: list[str] = []
+
+        def resolve(name: str, port: int) -> list[str]:
+            checked.append(name)
+            return ["::1" if ":" in name else "127.0.0.1"]
+
+        source = Source(name="x", collection="docs", kind="git", location=f"http://{host}:{port}/x.git")
+        guard = Guard(frozenset({"127.0.0.1", "::1", "bücher.example", "code.example"}), resolve)
+        with pytest.raises(SourceError, match="git fetch failed") as failed:
+            list(GitConnector(source, tmp_path / "cache", guard, 10_000).items({}, lambda _: None))
+        assert "CURLOPT" not in str(failed.value)
+    assert checked
+    assert other == []
 
 
 def test_the_kind_is_told_by_the_location() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import socket
 import ssl
 import subprocess
 import threading
+import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
@@ -221,7 +223,7 @@ def fetcher() -> Iterator[Fetch]:
     "address",
     ["127.0.0.1", "10.0.0.8", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "224.0.0.1",
      "255.255.255.255", "::1", "::", "fe80::1%eth0", "fc00::1", "::ffff:127.0.0.1", "2002:7f00:1::", "64:ff9b::a00:8",
-     "2001:0:4136:e378:8000:63bf:80ff:fffe", "ff02::1"],
+     "2001:0:4136:e378:8000:63bf:80ff:fffe", "ff02::1", "fec0::1", "168.63.129.16"],
 )  # fmt: skip
 def test_private_addresses_are_no_public_ones(address: str) -> None:
     assert not is_public(address)
@@ -284,6 +286,51 @@ def test_a_name_that_means_another_machine_a_moment_later_gains_nothing(
     assert connected == ["93.184.216.34"]
     with pytest.raises(SourceError, match="private address"):
         fetcher(lambda host, port: ["93.184.216.34", "10.0.0.1"]).get("http://both.example/")
+
+
+@pytest.mark.parametrize("coding", ["gzip", "gzip, gzip", "br", "deflate"])
+def test_a_few_bytes_that_stand_for_many_are_not_unpacked(site: FakeSite, fetcher: Fetch, coding: str) -> None:
+    bomb = gzip.compress(gzip.compress(bytes(64 << 20)) if "," in coding else bytes(64 << 20))
+    site.pages["/bomb"] = Page(bomb, headers={"Content-Encoding": coding})
+    site.pages["/fine"] = Page(gzip.compress(b"<p>Packed.</p>"), headers={"Content-Encoding": "gzip"})
+    site.pages["/cut"] = Page(gzip.compress(b"<p>Packed.</p>")[:-9], headers={"Content-Encoding": "gzip"})
+    site.pages["/none"] = Page(b"<p>Not packed.</p>", headers={"Content-Encoding": "gzip"})
+    get = fetcher(None, "127.0.0.1").get
+    tracemalloc.start()
+    try:
+        with pytest.raises(SourceError, match=r"not read to its end|not asked for"):
+            get(f"{site.url}/bomb")
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    finally:
+        tracemalloc.stop()
+    assert get(f"{site.url}/fine").body == b"<p>Packed.</p>"
+    with pytest.raises(SourceError, match="cut off"):
+        get(f"{site.url}/cut")
+    with pytest.raises(SourceError, match="cannot be read"):
+        get(f"{site.url}/none")
+
+
+@pytest.mark.parametrize("beginning", [b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n"])
+def test_a_server_that_sends_single_bytes_for_ever_is_left(
+    fetcher: Fetch, monkeypatch: pytest.MonkeyPatch, beginning: bytes
+) -> None:
+    monkeypatch.setattr("plugins.sources.fetcher._WHOLE_SECONDS", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def dribble() -> None:
+            with suppress(OSError), server.accept()[0] as connection:
+                connection.sendall(beginning)
+                while not over.wait(0.05):
+                    connection.sendall(b"x")
+
+        over, thread = threading.Event(), threading.Thread(target=dribble)
+        thread.start()
+        try:
+            with pytest.raises(SourceError, match=r"too long|timed out"):
+                fetcher(None, "127.0.0.1").get(f"http://127.0.0.1:{server.getsockname()[1]}/")
+        finally:
+            over.set()
+            thread.join()
 
 
 def test_certificates_are_checked(fetcher: Fetch, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from text.translation import RIGHT_TO_LEFT, gettext, speak, spoken, wanted
 
 COOKIE = "anaphora_session"
 KEY_SESSION_SECONDS = 30 * 24 * 3600
+FORM_FIELDS = 16
 
 _PAGE = """<!doctype html><html lang="{language}" dir="{direction}"><meta charset="utf-8"><title>Anaphora</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">{head}
@@ -117,7 +118,11 @@ class SignIn:
         return self._page(following, str(failed), failed.status)
 
     async def _with_key(self, request: Request) -> Response:
-        fields = parse_qs((await request.body()).decode("utf-8", "replace"))
+        try:
+            fields = parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=FORM_FIELDS)
+        except ValueError:
+            # Whoever knows no key yet would keep everybody waiting with a million of them.
+            fields = {}
         secret, following = fields.get("key", [""])[0].strip(), fields.get("next", ["/"])[0]
         key, wait = await self._keys.find(client_address(request.scope), secret)
         if wait:

@@ -1,12 +1,14 @@
 """Every route of the whole application, Gradio's included, as every role of two tenants and as nobody.
 
-The tenant alpha fills everything with planted words; whoever is not of alpha gets none of them, whatever is asked. A
-route that no table here names fails: whoever adds one says who may use it.
+The tenant alpha fills everything with planted words; whoever is not of alpha gets none of them, whatever is asked, is
+answered as if nothing of alpha were there, and sees its own lists unchanged. A route that no table here names, of the
+application or of the API's description, fails: whoever adds one says who may use it.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -19,6 +21,7 @@ from reportlab.pdfgen.canvas import Canvas
 from starlette.routing import Mount
 
 from server.access import Role
+from server.api.security.sign_in import COOKIE
 from server.store import credentials
 from ui.gate import PageGate
 
@@ -52,6 +55,7 @@ PEOPLE: dict[str, tuple[Role, str]] = {
     "alpha operator": ("operator", NAMES["group"]),
     "root": ("operator", "*"),
 }
+OUTSIDERS = [who for who in PEOPLE if who.startswith("beta")]
 OK = 200
 """Any success, or a 409: what was asked for is allowed."""
 
@@ -94,9 +98,14 @@ class World:
     client: httpx.Client
     secrets: dict[str, str] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
+    sessions: dict[str, str] = field(default_factory=dict)
+    lists: dict[str, list[dict[str, str]]] = field(default_factory=dict)
+    """What those of beta could list before alpha made anything, and after."""
 
     def ask(self, who: str, method: str, url: str, **more: Any) -> httpx.Response:
         headers = {"Authorization": f"Bearer {self.secrets[who]}"} if who in self.secrets else {}
+        headers |= {"Cookie": f"{COOKIE}={self.sessions[who]}"} if who in self.sessions else {}
+        headers |= more.pop("headers", {})
         with self.client.stream(method, url, headers=headers, **more) as response:
             endless = "heartbeat" in url or "queue/data" in url
             if endless and response.status_code == OK:
@@ -135,6 +144,7 @@ class World:
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     from index import encoders
+    from server.api.security import throttle
     from server.settings import Settings
     from testing.encoder import WordEncoder
     from testing.openai_server import FakeOpenAIServer
@@ -143,6 +153,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     home = tmp_path_factory.mktemp("walk")
     with pytest.MonkeyPatch.context() as patch, FakeOpenAIServer(pieces=(f"It is {WORDS['answer']}. ", "[1]")) as llm:
         patch.setattr(encoders, "load_encoder", lambda *_: WordEncoder())
+        patch.setattr(throttle, "PER_ADDRESS", "100000/minute")
+        patch.setattr(throttle, "IN_ALL", "100000/minute")
         settings = Settings(
             home=home,
             index={"encoder": str(home)},
@@ -166,20 +178,7 @@ def filled(world: World, home: Path) -> World:
 
     running = world.running
     running.call(mounted(ui.mount, running))
-    for collection, group, file, text in (
-        (NAMES["collection"], NAMES["group"], NAMES["file"], f"# Wood\n\n## How do I polish {WORDS['heading']}?\n\n"
-         f"The {WORDS['body']} holds wood of every kind. {WORDS['question']} wood costs much.\n"),
-        (BETA, "beta-people", "shelf.md", "# Shelf\n\n## Wood\n\nA shelf of wood costs little.\n"),
-    ):  # fmt: skip
-        folder = home / "files" / collection
-        folder.mkdir(parents=True)
-        (folder / file).write_text(text, encoding="utf-8")
-        if collection == NAMES["collection"]:
-            sheet = Canvas(str(folder / NAMES["paged"]))
-            sheet.drawString(72, 700, f"The {WORDS['body']} has pages.")
-            sheet.save()
-        job = running.call(running.service.collections.index_paths(collection, [folder], group=group))
-        assert running.finished(job.id).state == "done"
+    indexed(world, home, BETA, "beta-people", "shelf.md", "# Shelf\n\n## Wood\n\nA shelf of wood costs little.\n")
     newcomer: tuple[Role, str] = ("operator", "gamma-people")
     for who, (role, group) in {**PEOPLE, "newcomer": newcomer}.items():
         label = f"{WORDS['key']} {who}" if who.startswith("alpha") else who
@@ -194,6 +193,12 @@ def filled(world: World, home: Path) -> World:
     for who in world.secrets:
         # The walk tries to sign in without a key, too; addresses with right keys are not kept out for that.
         world.get(who, "GET", "/v1/models")
+    world.lists = {who: [listed(world, who)] for who in OUTSIDERS}
+    text = (
+        f"# Wood\n\n## How do I polish {WORDS['heading']}?\n\n"
+        f"The {WORDS['body']} holds wood of every kind. {WORDS['question']} wood costs much.\n"
+    )
+    indexed(world, home, NAMES["collection"], NAMES["group"], NAMES["file"], text)
     world.ids["conversation"] = world.conversation("alpha reader")
     world.ids["asked"] = world.ids["turn"]
     rating = {"turn_id": world.ids["turn"], "rating": "down", "comment": WORDS["comment"]}
@@ -208,7 +213,34 @@ def filled(world: World, home: Path) -> World:
     world.get("root", "POST", "/v1/sources", json=pushed)
     made = {"name": f"{WORDS['key']} made", "groups": [NAMES["group"]]}
     world.ids["key"] = world.get("alpha operator", "POST", "/v1/keys", json=made)["id"]
+    for who, before in world.lists.items():
+        before.append(listed(world, who))
     return world
+
+
+def indexed(world: World, home: Path, collection: str, group: str, file: str, text: str) -> None:
+    """Index a folder of that file, and for alpha of one with pages."""
+    running, folder = world.running, home / "files" / collection
+    folder.mkdir(parents=True)
+    (folder / file).write_text(text, encoding="utf-8")
+    if collection == NAMES["collection"]:
+        sheet = Canvas(str(folder / NAMES["paged"]))
+        sheet.drawString(72, 700, f"The {WORDS['body']} has pages.")
+        sheet.save()
+    job = running.call(running.service.collections.index_paths(collection, [folder], group=group))
+    assert running.finished(job.id).state == "done"
+
+
+def listed(world: World, who: str) -> dict[str, str]:
+    """Everything that can be asked for without naming anything; but the log, when a key was used, and nonces."""
+    lists = [name for name in API if name.startswith("GET ") and "{" not in name and name != "GET /v1/audit"]
+    texts = dict[str, str]()
+    for name in (*lists, "POST /mcp"):
+        method, url = name.split(" ")
+        _, more = API[name][1](world, who)
+        answer = world.ask(who, method, url, **more)
+        texts[name] = f"{answer.status_code} " + re.sub(r'"used":[^,]*|nonce="[^"]*"', "", answer.text)
+    return texts
 
 
 async def mounted(mount: Callable[..., Any], running: Any) -> None:
@@ -428,6 +460,11 @@ def judged(world: World, who: str, name: str, answer: httpx.Response, expected: 
 
 def test_nobody_sees_what_is_not_theirs(world: World) -> None:
     known = {f"{method} {path}" for method, path, gradio in routes(world.running.app) if not gradio}
+    described = json.loads((Path(__file__).parents[2] / "docs/operate/openapi.json").read_text("utf-8"))["paths"]
+    undescribed = re.compile(r":path(?=\})")
+    assert {f"{method.upper()} {path}" for path, methods in described.items() for method in methods} <= {
+        undescribed.sub("", name) for name in API
+    }
     assert known - {f"HEAD {path[4:]}" for path in known if path.startswith("GET ")} == set(API), (
         "say in the table who may use it, or remove it"
     )
@@ -509,17 +546,28 @@ def told(data: Any, world: World) -> Any:
     return data.format(**world.ids, **NAMES)
 
 
-def test_the_pages_calls_tell_nobody_what_is_not_theirs(world: World) -> None:
-    found = {
+def components(world: World) -> dict[str, int]:
+    """The part of the page that each of its calls belongs to."""
+    return {
         name: block._id
         for block in gradio(world).blocks.values()
         for name, value in vars(block).items()
         if getattr(value, "_is_server_fn", False)
     }
+
+
+def call(world: World, component: int, name: str) -> dict[str, Any]:
+    return {
+        "data": told(CALLS[name], world), "component_id": component, "fn_name": name, "session_hash": "walk",
+    }  # fmt: skip
+
+
+def test_the_pages_calls_tell_nobody_what_is_not_theirs(world: World) -> None:
+    found = components(world)
     assert set(found) == set(CALLS)
     wrong = list[str]()
     for name, data in CALLS.items():
-        body = {"data": told(data, world), "component_id": found[name], "fn_name": name, "session_hash": "walk"}
+        body = call(world, found[name], name)
         for who in (name for name in PEOPLE if not name.startswith(("alpha", "root"))):
             answer = world.ask(who, "POST", "/gradio_api/component_server", json=body)
             if not who.startswith("another"):
@@ -575,3 +623,157 @@ def test_who_has_no_collection_is_not_told_the_name_of_the_default_one(world: Wo
         answer = world.ask("newcomer", "POST", url, json=body)
         assert answer.status_code == 404, answer.text
         assert "docs" not in answer.text
+
+
+def test_what_others_do_changes_no_list(world: World) -> None:
+    for who, (before, after) in world.lists.items():
+        assert before == after, who
+
+
+JSON_RPC = {"Accept": "application/json, text/event-stream"}
+
+
+def rpc(method: str, **params: Any) -> Build:
+    """A call of the tools for agents."""
+    return at("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": method, "params": params}, headers=JSON_RPC)
+
+
+IN_VAULT = {"collection": NAMES["collection"]}
+TOOLS: dict[str, Build] = {
+    "MCP search": rpc("tools/call", name="search", arguments={"query": "wood", **IN_VAULT}),
+    "MCP ask": rpc("tools/call", name="ask", arguments={"question": "What does wood cost?", **IN_VAULT}),
+    "MCP open_source": rpc(
+        "tools/call", name="open_source", arguments={"document_id": f"uploads/{NAMES['uploaded']}", **IN_VAULT}
+    ),
+    "MCP resources/read": rpc("resources/read", uri=f"anaphora://collections/{NAMES['collection']}"),
+}
+NAMED: dict[str, Build] = {
+    "POST /v1/conversations": at("/v1/conversations", json=IN_VAULT),
+    "GET /v1/conversations": at("/v1/conversations?query={collection}"),
+    "GET /v1/reviews": at("/v1/reviews?collection={collection}"),
+    "GET /v1/statistics": at("/v1/statistics?collection={collection}"),
+    "GET /v1/jobs": at("/v1/jobs?collection={collection}"),
+    "GET /v1/audit": at("/v1/audit?principal=key:{key}"),
+    "POST /v1/keys": at("/v1/keys", json={"name": "more", "groups": [NAMES["group"]]}),
+    "POST /v1/sources": at("/v1/sources", json={"name": NAMES["source"], "kind": "push", **IN_VAULT}),
+    "GET /traces/{turn_id}": at("/traces/{stateless}?with={asked}"),
+}
+"""Further requests that name something of alpha."""
+
+
+def test_what_is_not_theirs_is_answered_as_what_is_not_there(world: World) -> None:
+    names = "|".join(map(re.escape, NAMES.values()))
+    of_alpha, backwards = re.compile(rf"{names}|\b[0-9a-f]{{8,32}}\b"), dict[str, str]()
+
+    def absent(value: Any) -> Any:
+        """`value` with each name and id of alpha written backwards, which names nothing."""
+        if isinstance(value, dict):
+            return {name: absent(one) for name, one in value.items()}
+        if isinstance(value, list):
+            return [absent(one) for one in value]
+        if not isinstance(value, str):
+            return value
+        backwards.update((found[::-1], found) for found in of_alpha.findall(value))
+        return of_alpha.sub(lambda found: found[0][::-1], value)
+
+    makes = "POST /v1/collections/{collection}/documents"
+    requests = [(name, build) for name, (_, build) in API.items()] + [*TOOLS.items(), *NAMED.items()]
+    for name, component in components(world).items():
+        requests.append((f"POST {name}", at("/gradio_api/component_server", json=call(world, component, name))))
+    wrong, compared = list[str](), 0
+    for name, build in requests:
+        method = "POST" if name.startswith("MCP") else name.partition(" ")[0]
+        for who in (*OUTSIDERS, "newcomer"):
+            url, more = build(world, who)
+            # Whoever uploads into a new collection learns whether its name is taken.
+            if [url, more] == absent([url, more]) or (name == makes and who in ("beta operator", "newcomer")):
+                continue
+            theirs, other = world.ask(who, method, url, **more), world.ask(who, method, absent(url), **absent(more))
+            compared, text = compared + 1, other.text
+            for there, here in backwards.items():
+                text = text.replace(there, here)
+            if (theirs.status_code, theirs.text) != (other.status_code, text):
+                wrong.append(f"{who}: {name}: {theirs.status_code} {theirs.text[:200]} / {other.text[:200]}")
+            wrong += judged(world, who, name, theirs, OK if theirs.is_success else theirs.status_code, f"{url} {more}")
+    assert not wrong, "\n".join(wrong)
+    assert compared > 240, compared
+
+
+def test_agents_tools_answer_those_to_whom_the_collection_is_granted(world: World) -> None:
+    for name, build in TOOLS.items():
+        for who in ("nobody", *PEOPLE):
+            url, more = build(world, who)
+            answer = world.ask(who, "POST", url, **more)
+            if who == "nobody":
+                assert answer.status_code == 401, name
+                continue
+            refused = '"isError":true' in answer.text or '"error":' in answer.text
+            assert refused == who.startswith("beta"), (who, name, answer.text)
+
+
+def test_keys_and_sessions_that_have_ended_open_nothing(world: World) -> None:
+    database = world.running.service.core.database
+
+    def made(connection: Any) -> None:
+        def session(key: Any) -> str:
+            return credentials.begin_session(connection, key.principal, 1e6, key.id)
+
+        for name, expires in (("alive", None), ("revoked", None), ("expired", time.time() + 1e6)):
+            group = frozenset({NAMES["group"]})
+            key, world.secrets[name] = credentials.create_key(connection, name, "operator", group, expires)
+            world.sessions[f"session of {name}"] = session(key)
+            world.sessions[f"{name}, left"] = session(key)
+
+    database.write_blocking(made)
+    ended = [*(who for who in world.sessions if who != "session of alive"), "revoked", "expired"]
+    for who in ("alive", "session of alive", *ended):
+        assert world.ask(who, "GET", f"/v1/collections/{NAMES['collection']}/documents").is_success, who
+        if who.endswith("left"):
+            assert world.ask(who, "GET", "/logout").status_code == 303
+
+    def end(connection: Any) -> None:
+        connection.exec_driver_sql("UPDATE keys SET revoked = 1 WHERE name = 'revoked'")
+        connection.exec_driver_sql("UPDATE keys SET expires = 1 WHERE name = 'expired'")
+
+    database.write_blocking(end)
+    wrong, pages = list[str](), [f"GET {path}" for path in (*FRAME, *SERVED - {"/gradio_api/queue/data"})]
+    for name in (*API, *pages):
+        method = name.partition(" ")[0]
+        for who in ended:
+            url, more = API[name][1](world, "nobody") if name in API else (name.partition(" ")[2], {})
+            answer = world.ask(who, method, url.replace("{session_hash}", "walk"), **more)
+            expected = API[name][0]["nobody"] if name in API else 401
+            wrong += judged(world, who, name, answer, expected, f"{url} {more}")
+    assert not wrong, "\n".join(wrong)
+    for who in ("alive", "session of alive"):
+        assert world.ask(who, "GET", f"/v1/collections/{NAMES['collection']}/documents").is_success, who
+
+
+def test_a_grant_that_is_taken_back_takes_everything_with_it(world: World) -> None:
+    """Also what those of beta made themselves while they had it, and the links that they gave."""
+    grant = f"/v1/collections/{NAMES['collection']}/grants/beta-people"
+    world.get("root", "PUT", grant)
+    mine = f"/v1/conversations/{world.conversation('beta reader')}"
+    link = world.get("beta reader", "POST", f"{mine}/shares", json={})["path"]
+    job = world.uploaded("beta operator", NAMES["collection"], "theirs.md")
+    rating = {"turn_id": world.ids["turn"], "rating": "up"}
+    world.get("beta agent", "POST", "/v1/feedback", json=rating)
+    places = [
+        ("beta reader", "GET", mine, {}),
+        ("beta reader", "GET", f"/v1/turns/{world.ids['turn']}", {}),
+        ("nobody", "GET", link, {}),
+        ("beta agent", "GET", f"/v1/turns/{world.ids['turn']}/trace", {}),
+        ("beta agent", "GET", f"/v1/reviews/{world.ids['turn']}", {}),
+        ("beta operator", "GET", f"/v1/jobs/{job}", {}),
+        ("beta reader", "POST", "/v1/widget/turns", {"json": {"question": "What does wood cost?", **IN_VAULT}}),
+        ("beta reader", "POST", "/v1/search", {"json": {"query": "wood", **IN_VAULT}}),
+    ]
+    for who, method, url, more in places:
+        assert world.ask(who, method, url, **more).is_success, url
+    world.get("root", "DELETE", grant)
+    for who, method, url, more in places:
+        assert world.ask(who, method, url, **more).status_code == 404, url
+    assert world.ask("beta reader", "POST", f"{mine}/turns", json=world.question).status_code == 404
+    for who in OUTSIDERS:
+        for name, text in listed(world, who).items():
+            assert not [word for word in (*WORDS.values(), *NAMES.values()) if word in text], (who, name)

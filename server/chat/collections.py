@@ -254,7 +254,7 @@ class CollectionService(ServiceBase):
         except NotFound:
             # Cut short by the end of a server, deleting it is asked for again.
             if not await asyncio.to_thread(self.core.uploads.root(name).is_dir):
-                raise
+                raise no_collection(name) from None
         for delete_documents in parts("delete_documents"):
             await run_blocking(partial(delete_documents, self.core.settings.home, name))
         await asyncio.to_thread(self.core.uploads.remove_all, name)
@@ -475,8 +475,9 @@ class CollectionService(ServiceBase):
     async def grants(self, collection: str) -> list[str]:
         """The groups that may use a collection, as far as whoever asks is in them. Raises NotFound."""
         name = checked_name(collection)
-        await self.reached(name)
         granted = await self._read(collection_rows.groups_of, name)
+        # One that was never there is refused in the words for one of others, in whose stead it might be.
+        await (self.reached(name) if granted else self.existing(name))
         return [group for group in granted or [DEFAULT_GROUP] if self.principal.in_group(group)]
 
     @requires("grants")
@@ -486,7 +487,7 @@ class CollectionService(ServiceBase):
         name = checked_name(collection)
         if not self.principal.in_group(checked_group(group)):
             raise self.refusal("grants", name, foreign_group(group))
-        await self.reached(name)
+        await self.grants(name)
         await self.account("grant.add", group, collection=name, group=group)
         await self._write(collection_rows.grant, name, group)
         return await self.grants(name)

@@ -179,8 +179,11 @@ def filled(world: World, home: Path) -> World:
     running = world.running
     running.call(mounted(ui.mount, running))
     indexed(world, home, BETA, "beta-people", "shelf.md", "# Shelf\n\n## Wood\n\nA shelf of wood costs little.\n")
-    newcomer: tuple[Role, str] = ("operator", "gamma-people")
-    for who, (role, group) in {**PEOPLE, "newcomer": newcomer}.items():
+    others: dict[str, tuple[Role, str]] = {
+        "newcomer": ("operator", "gamma-people"),
+        "of default": ("operator", "default"),
+    }
+    for who, (role, group) in {**PEOPLE, **others}.items():
         label = f"{WORDS['key']} {who}" if who.startswith("alpha") else who
         _, secret = running.service.core.database.write_blocking(
             lambda c, r=role, g=group, n=label: credentials.create_key(c, n, r, frozenset({g}))  # type: ignore[misc]
@@ -655,6 +658,7 @@ NAMED: dict[str, Build] = {
     "GET /v1/jobs": at("/v1/jobs?collection={collection}"),
     "GET /v1/audit": at("/v1/audit?principal=key:{key}"),
     "POST /v1/keys": at("/v1/keys", json={"name": "more", "groups": [NAMES["group"]]}),
+    "PUT /v1/collections/{collection}/grants/{group}": at(VAULT + "/grants/default"),
     "POST /v1/sources": at("/v1/sources", json={"name": NAMES["source"], "kind": "push", **IN_VAULT}),
     "GET /traces/{turn_id}": at("/traces/{stateless}?with={asked}"),
 }
@@ -683,10 +687,10 @@ def test_what_is_not_theirs_is_answered_as_what_is_not_there(world: World) -> No
     wrong, compared = list[str](), 0
     for name, build in requests:
         method = "POST" if name.startswith("MCP") else name.partition(" ")[0]
-        for who in (*OUTSIDERS, "newcomer"):
+        for who in (*OUTSIDERS, "newcomer", "of default"):
             url, more = build(world, who)
             # Whoever uploads into a new collection learns whether its name is taken.
-            if [url, more] == absent([url, more]) or (name == makes and who in ("beta operator", "newcomer")):
+            if [url, more] == absent([url, more]) or (name == makes and who not in OUTSIDERS[:2]):
                 continue
             theirs, other = world.ask(who, method, url, **more), world.ask(who, method, absent(url), **absent(more))
             compared, text = compared + 1, other.text

@@ -132,7 +132,8 @@ def test_what_cannot_be_used_is_named_as_a_person_would(running: Any) -> None:
             assert "Content-Type: application/json" in answer.json()["error"]["message"]
         # Where the home lies is nobody's business.
         answer = client.delete("/v1/collections/nothing")
-        assert (answer.status_code, answer.json()["error"]["message"]) == (404, "there is no collection 'nothing'")
+        said = "There is no collection 'nothing'. Index documents into it first."
+        assert (answer.status_code, answer.json()["error"]["message"]) == (404, said)
 
 
 def test_a_request_may_leave_a_compound_question_whole(running: Any, llm: Any) -> None:

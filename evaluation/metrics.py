@@ -106,17 +106,21 @@ def read_run(path: Path) -> dict[str, list[str]]:
     }
 
 
+_ONE_LINE = str.maketrans("\r\n", "  ")
+
+
 def run_lines(question: str, ranking: Iterable[tuple[str, float]], tag: str) -> Iterator[str]:
     """One question's ranking, best first, as lines of a TREC run.
 
-    Scores are made to fall from line to line: evaluation tools sort by score, in single precision, and
-    would otherwise order ties and reranked passages their own way.
+    A line break in an id, which a file's name may hold, is written as a blank. Scores are made to fall from line to
+    line: evaluation tools sort by score, in single precision, and would otherwise order ties and reranked passages
+    their own way.
     """
     ceiling = float("inf")
     for rank, (item, score) in enumerate(ranking, start=1):
         score = min(score, ceiling)
         ceiling = score - max(abs(score) * 1e-6, 1e-9)
-        yield f"{question} Q0 {item} {rank} {score:.9g} {tag}\n"
+        yield f"{question} Q0 {item.translate(_ONE_LINE)} {rank} {score:.9g} {tag}\n"
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:

@@ -176,6 +176,7 @@ class CollectionService(ServiceBase):
 
         # Whoever asks beside finds them resumed.
         async with self.core.resuming:
+            await run_blocking(self.core.uploads.recover)
             for name in await self._read(jobs.cut_short):
                 await self._submit("upload", name, partial(work, name), await self.reached(name))
 

@@ -13,12 +13,13 @@ import os
 import re
 import shutil
 import struct
+import time
 import unicodedata
 import uuid
 import zipfile
 import zlib
 from collections.abc import Iterator, Set
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import BinaryIO, NamedTuple
 
@@ -39,6 +40,8 @@ _CHUNK = 1 << 20
 _MIB = 1 << 20
 _NAME_BYTES = 180
 _PATH_PARTS = 20
+_OLD = ".old"
+_DAY = 86_400.0
 _DIRECTORY_BYTES = 4 << 20
 _RESERVED = re.compile(r"(?i)(con|prn|aux|nul|com\d|lpt\d)(\..*)?")
 _LEFT_OUT = frozenset({"__MACOSX", "node_modules", "__pycache__"})
@@ -155,15 +158,33 @@ class Uploads:
                     raise InvalidRequest(
                         f"There is no document in {name}{ARCHIVE}. Known are {listed}.", code="empty_file", param="file"
                     )
-                old = draft.with_suffix(".old")
+                old = parent / f".{name}{_OLD}"
                 if folder.exists():
+                    shutil.rmtree(old, ignore_errors=True)
                     folder.replace(old)
                 draft.replace(folder)
                 sync(parent)
+                shutil.rmtree(old, ignore_errors=True)
             finally:
                 shutil.rmtree(draft, ignore_errors=True)
-                shutil.rmtree(draft.with_suffix(".old"), ignore_errors=True)
         return Stored(folder.resolve(), sizes)
+
+    def recover(self) -> None:
+        """Put back what a killed server had set aside for a newer archive, and delete day-old drafts of killed ones."""
+        for old in self._root.glob(f"*/{FOLDER}/.*{_OLD}"):
+            folder = old.with_name(old.name[1:].removesuffix(_OLD))
+            if folder.exists():
+                shutil.rmtree(old, ignore_errors=True)
+            else:
+                old.replace(folder)
+        for draft in self._root.glob(f"*/{FOLDER}/.*.part"):
+            with suppress(FileNotFoundError):
+                if time.time() - draft.lstat().st_mtime < _DAY:
+                    continue
+            if draft.is_dir():
+                shutil.rmtree(draft, ignore_errors=True)
+            else:
+                draft.unlink(missing_ok=True)
 
     def _copy(self, content: BinaryIO, target: BinaryIO, room: Room | None, before: int = 0) -> int:
         """Copy a file; `before` are the bytes of others that came with it. Raises TooLarge."""

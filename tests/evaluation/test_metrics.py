@@ -47,6 +47,8 @@ def test_a_run_comes_back_in_its_order_with_spaces_in_ids_and_ties(tmp_path: Pat
     path = tmp_path / "run.trec"
     ranking = [("Top 5 mistakes::sec 1", 0.5), ("b", 0.5), ("c", 0.9)]
     path.write_text("".join(run_lines("q 1".replace(" ", "_"), ranking, "tag")), "utf-8")
+    (line,) = "".join(run_lines("q1", [("a\nq2 Q0 forged 1 9.0 x", 1.0)], "tag")).splitlines()
+    assert line == "q1 Q0 a q2 Q0 forged 1 9.0 x 1 1 tag"
     assert read_run(path) == {"q_1": ["Top 5 mistakes::sec 1", "b", "c"]}
     scores = [float(line.rsplit(maxsplit=3)[2]) for line in path.read_text("utf-8").splitlines()]
     assert scores == sorted(set(scores), reverse=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import struct
 import zipfile
 from collections.abc import Mapping
@@ -152,6 +153,38 @@ def test_a_bomb_is_given_up_at_the_limit(serve: Any, settings_for: Any) -> None:
         assert "1 MiB at most" in refused(client, one)["message"]
         assert "unpack to 8 MiB at most" in refused(client, many)["message"]
     assert not list((running.service.settings.home / "uploads").rglob("*.*"))
+
+
+@pytest.mark.parametrize("renames", [0, 1])
+def test_an_archive_is_there_though_its_replacing_was_killed(tmp_path: Path, renames: int) -> None:
+    uploads, place = Uploads(tmp_path, 1 << 20), tmp_path / "uploads/docs/uploads"
+    uploads.unpack("docs", "pages", io.BytesIO(packed({"a.md": "# Old"})), known=KNOWN)
+    child = os.fork()
+    if not child:
+        rename, left = Path.replace, [renames]
+
+        def killed(self: Path, target: Path) -> Path:
+            if not left[0]:
+                os._exit(9)
+            left[0] -= 1
+            return rename(self, target)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Path, "replace", killed)
+            uploads.unpack("docs", "pages", io.BytesIO(packed({"a.md": "# New"})), known=KNOWN)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    assert list(place.glob(".*.part"))
+    uploads.recover()
+    assert (place / "pages/a.md").read_text() == "# Old"
+    assert list(place.glob(".*.part")), "another server may be writing it"
+    (place / ".x.part").write_text("half")
+    for draft in place.glob(".*.part"):
+        os.utime(draft, (1e9, 1e9))
+    uploads.recover()
+    assert [path.name for path in place.iterdir()] == ["pages"]
+    uploads.unpack("docs", "pages", io.BytesIO(packed({"a.md": "# New"})), known=KNOWN)
+    assert [path.read_text() for path in place.rglob("*.md")] == ["# New"]
 
 
 def test_an_archive_counts_as_what_it_unpacks_to_and_replaces_what_it_counted(tmp_path: Path) -> None:

@@ -40,14 +40,12 @@ class SsoAuthenticator(Authenticator):
         users = headers.get(settings.user_header.lower(), ())
         if not any(users):
             return None
-        if len(users) > 1:
-            raise SignInFailed(
-                f"The proxy sent {settings.user_header} twice, and perhaps only one of them is its own.", 403
-            )
+        for header in settings.headers:
+            if len(headers.get(header.lower(), ())) > 1:
+                raise SignInFailed(f"The proxy sent {header} twice, and perhaps only one of them is its own.", 403)
         groups = None
         if settings.groups_header:
-            lists = headers.get(settings.groups_header.lower(), ())
-            groups = [group for listed in lists for group in re.split("[,|]", listed)]
+            groups = re.split("[,|]", "".join(headers.get(settings.groups_header.lower(), ())))
         return settings.person(f"proxy:{users[0]}", users[0], groups)
 
     def admits(self, principal: Principal) -> bool:

@@ -12,7 +12,7 @@ import math
 import time
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import Field
@@ -20,11 +20,11 @@ from sqlalchemy import Connection
 
 from index.query import Where
 from rewriter.protocol import Conversation, Message
-from server.access import Ownership, Principal
+from server.access import Ownership, Principal, policy
 from server.audit_log import AuditEntry, account, entry
 from server.chat.error_mapping import ChatError, Unavailable
 from server.chat.limits import QueueSlot
-from server.store import StoreError, conversations, turns
+from server.store import StoreError, collection_rows, conversations, credentials, turns
 from server.store.records import TurnStatus, View
 from server.turn.events import (
     DoneEvent,
@@ -89,6 +89,9 @@ CHARS_PER_TOKEN = 4
 
 _REQUEST = {"search_for", "where", "regenerate_of", "answer_tokens", "split_questions"}
 
+RIGHTS_SECONDS = 1.0
+"""How long an answer goes on at most once whoever asked for it may not have it any more."""
+
 CHECKPOINT_SECONDS = 1.0
 """How much of an answer that is being shown may be missing after the process was killed."""
 
@@ -120,7 +123,7 @@ class RunningTurn(AsyncIterator[Event]):
         self._evidence: EvidenceEvent | None = None
         self._evidence_step: Call | None = None
         self._answer: list[str] = []
-        self._checkpointed = time.monotonic()
+        self._checkpointed = self._looked = time.monotonic()
         self._problem = ""
         self._ended = False
         self._limit: asyncio.Timeout | None = None
@@ -248,6 +251,7 @@ class RunningTurn(AsyncIterator[Event]):
             case TokenEvent():
                 self._answer.append(event.text)
                 self._checkpoint()
+                await self._look()
             case FoldEvent():
                 self._answer = ["".join(self._answer)[: event.start]]
             case DoneEvent():
@@ -279,6 +283,23 @@ class RunningTurn(AsyncIterator[Event]):
         self._core.metrics.turns.labels(status).inc()
         for stage, value in seconds.items():
             self._core.metrics.stage_seconds.labels(stage).observe(value)
+
+    async def _look(self) -> None:
+        """Stop the turn where the key that asked has ended, or the collection was taken from its groups."""
+        who, now = self._principal, time.monotonic()
+        if now - self._looked < RIGHTS_SECONDS:
+            return
+        self._looked = now
+
+        def allowed(connection: Connection) -> bool:
+            key = who.id.removeprefix("key:")
+            ended = key != who.id and credentials.find_key(connection, key) is None
+            granted = collection_rows.groups_of(connection, self._request.collection)
+            return not ended and policy.group_of(who, granted) is not None
+
+        with suppress(StoreError):
+            if not await self._core.database.read(allowed):
+                self.stop("not_allowed", "The key has ended, or the collection is not open to it any more.")
 
     def _checkpoint(self) -> None:
         now = time.monotonic()

@@ -10,12 +10,15 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+
+from server.store import collection_rows, credentials
 
 QUESTION = {"question": "How long is parental leave?"}
 COMPLETION = {"model": "docs", "messages": [{"role": "user", "content": "How long is parental leave?"}]}
@@ -125,6 +128,35 @@ def test_a_turn_that_takes_too_long_is_stopped(
         assert "llm.timeout_seconds" in answer.json()["error"]["message"]
     # On a busy machine the time is over before the model is asked.
     assert not llm.requests or llm.disconnected.wait(30)
+
+
+@pytest.mark.parametrize(
+    "taken",
+    [
+        lambda c, key: credentials.revoke_key(c, key),
+        lambda c, key: c.exec_driver_sql("UPDATE keys SET expires = 1").rowcount,
+        lambda c, key: collection_rows.grant(c, "docs", "elsewhere"),
+    ],
+    ids=["revoked", "expired", "grant"],
+)
+def test_an_answer_ends_with_the_right_to_it(
+    running: Any, llm: Any, monkeypatch: pytest.MonkeyPatch, taken: Callable[[Any, str], object]
+) -> None:
+    monkeypatch.setattr("server.chat.running_turn.RIGHTS_SECONDS", 0.0)
+    database = running.service.core.database
+    key, secret = database.write_blocking(
+        lambda c: credentials.create_key(c, "reader", "reader", frozenset({"default"}))
+    )
+    llm.pieces, llm.pace = ["word "] * 2000, 0.02
+    with (
+        running.client(headers={"Authorization": f"Bearer {secret}"}) as client,
+        client.stream("POST", "/v1/chat/completions", json={**COMPLETION, "stream": True}) as answer,
+    ):
+        lines = answer.iter_lines()
+        assert any("word" in line for line in lines)
+        database.write_blocking(lambda c: taken(c, key.id))
+        assert any('"not_allowed"' in line for line in lines)
+    assert llm.disconnected.wait(30)
 
 
 def test_who_finds_the_queue_full_is_told_when_to_come_back(

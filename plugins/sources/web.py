@@ -34,7 +34,7 @@ _SUFFIXES = {
 }
 _TRACKING = ("utm_", "gclid", "fbclid", "mc_cid", "mc_eid")
 _LONGEST = 1000
-_SITEMAPS, _SITEMAP_URLS = 50, 50_000
+_SITEMAPS, _SITEMAP_URLS, _LINKS = 50, 50_000, 20_000
 # So many requests in a row that fail, or that the server refuses for now, end a run.
 _FAILURES = 5
 _LONGEST_DELAY = 60.0
@@ -75,17 +75,24 @@ class WebConnector:
     def items(self, known: Mapping[str, Known], pause: Pause) -> Iterator[Item]:
         """See `Connector`. The first page must answer, or nothing is taken for deleted."""
         pause(0)
-        robots, failures = self._robots(), 0
+        robots, failures, most = self._robots(), 0, self._source.pages
         delay = max(self._source.delay, min(_LONGEST_DELAY, float(robots.crawl_delay(AGENT) or 0)))
         waiting, met = deque([(self._start, 0)]), {self._start}
-        named = [item for item in self._sitemap(robots, lambda: pause(delay)) if item.key]
-        yield from (item for item in named if item.problem)
-        again = [(url, _version(known[url]).depth) for url in sorted(known)]
-        for url, depth in [*((item.key, 1) for item in named if not item.problem), *again]:
-            if url not in met and self._within(url):
+
+        def meet(url: str, depth: int) -> None:
+            # Of more than are read nothing is remembered: a site may name as many as it likes.
+            if len(waiting) < most and url not in met and self._within(url):
                 met.add(url)
                 waiting.append((url, depth))
-        for count in range(self._source.pages):
+
+        for item in self._sitemap(robots, lambda: pause(delay)):
+            if item.problem:
+                yield item
+            else:
+                meet(item.key, 1)
+        for url in sorted(known):
+            meet(url, _version(known[url]).depth)
+        for count in range(most):
             if not waiting:
                 return
             url, depth = waiting.popleft()
@@ -112,11 +119,9 @@ class WebConnector:
             item, page = self._read(answer, url, known, depth)
             if item.version or item.gone or item.problem:
                 yield item
-            leads = [(link, depth + 1) for link in page.links if depth < self._source.depth]
-            for link, deep in [*leads, (page.canonical, depth)]:
-                if link not in met and self._within(link):
-                    met.add(link)
-                    waiting.append((link, deep))
+            for link in page.links if depth < self._source.depth else ():
+                meet(link, depth + 1)
+            meet(page.canonical, depth)
 
     def _ask(self, url: str, before: Known | None) -> Fetched:
         version = _version(before) if before else _PageVersion("", "", 0, "")
@@ -185,7 +190,7 @@ class WebConnector:
             for place in [] if tree is None else list(tree.iter("{*}loc"))[:_SITEMAP_URLS]:
                 location = canonical(urljoin(url, (place.text or "").strip()))
                 if str(place.getparent().tag).endswith("}sitemap"):
-                    waiting.append(location)
+                    waiting.extend([location] * (len(waiting) < _SITEMAPS))
                 else:
                     yield Item(location)
 
@@ -236,13 +241,13 @@ def _page(body: bytes, url: str, robots_header: str = "") -> _Page:
             href = urljoin(base, attributes["href"])
         except ValueError:
             continue
-        if element.tag == "meta" and attributes["name"].lower() in ("robots", "anaphora"):
-            rules += f",{attributes['content'].lower()}"
+        if element.tag == "meta":
+            rules += f",{attributes['content'].lower()}" * (attributes["name"].lower() in ("robots", "anaphora"))
         elif element.tag == "base":
             base = href
-        elif element.tag == "link" and attributes["rel"].lower() == "canonical":
-            own = canonical(href)
-        elif element.tag == "a" and attributes["href"] and "nofollow" not in attributes["rel"].lower():
+        elif element.tag == "link":
+            own = canonical(href) if attributes["rel"].lower() == "canonical" else own
+        elif len(links) < _LINKS and attributes["href"] and "nofollow" not in attributes["rel"].lower():
             links[canonical(href)] = None
     words = {rule.strip() for rule in rules.split(",")}
     return _Page(() if words & {"nofollow", "none"} else tuple(links), own, not words & {"noindex", "none"})

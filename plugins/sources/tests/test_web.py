@@ -43,9 +43,9 @@ def mirror(tmp_path: Path) -> SourceMirror:
 
 
 def crawl(mirror: SourceMirror, site: FakeSite, **options: Any) -> SyncReport:
-    location = options.pop("location", f"{site.url}/docs/")
+    location, max_bytes = options.pop("location", f"{site.url}/docs/"), options.pop("max_bytes", 100_000)
     mirror.write(Source(name="site", collection="docs", kind="web", location=location, **{"delay": 0, **options}))
-    connector = open_connector(mirror.source, mirror.cache, private_hosts=HERE, max_bytes=100_000)
+    connector = open_connector(mirror.source, mirror.cache, private_hosts=HERE, max_bytes=max_bytes)
     pauses.clear()
     try:
         return mirror.sync(connector.items(mirror.known(), pauses.append), complete=connector.lists_all)
@@ -206,6 +206,19 @@ def test_character_sets_of_headers_are_kept_and_large_or_hostile_pages_do_no_har
     kept = mirror.state.documents[f"{site.url}/docs/a.html"]
     assert "Grüße" in (mirror.files / kept.path).read_text("utf-8-sig")
     assert [one.key for one in report.changes if one.outcome == "failed"] == [f"{site.url}/docs/b/"]
+
+
+def test_a_site_that_names_pages_without_end_fills_no_memory(mirror: SourceMirror, site: FakeSite) -> None:
+    for number in range(10):
+        site.html(f"/docs/{number}.html", "Links.", *(f"{number}-{n}-{'x' * 900}.html" for n in range(1500)))
+    site.html("/docs/", "Start", *(f"{number}.html" for number in range(10)))
+    tracemalloc.start()
+    try:
+        crawl(mirror, site, pages=12, max_bytes=4_000_000)
+        assert tracemalloc.get_traced_memory()[1] < 13 << 20
+    finally:
+        tracemalloc.stop()
+    assert {f"{number}.html" for number in range(10)} <= paths(mirror)
 
 
 Fetch = Callable[..., Fetcher]

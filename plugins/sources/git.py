@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import base64
 import os
+import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO, Any
 from urllib.parse import urlsplit
 
 from plugins.sources.source import Guard, Item, Known, Pause, Source, SourceError, is_wanted, size_problem
@@ -22,6 +25,9 @@ from text.sanitize import sanitize_line, without_credentials
 _HEAD = "refs/anaphora/head"
 _SECONDS = 900.0
 _POLL_SECONDS = 0.05
+_OUTPUT_BYTES = 32 << 20
+"""What git may say: the names of some 300,000 files."""
+_FREE_BYTES = 256 << 20
 _SETTINGS = {
     "protocol.allow": "never",
     "protocol.https.allow": "always",
@@ -87,27 +93,41 @@ class GitConnector:
     def _run(self, pause: Pause, *arguments: str) -> bytes:
         """Run git and return its output. Raises SourceError, and what `pause` raises once it is killed."""
         until = time.monotonic() + _SECONDS
-        with self._started(*arguments) as process:
-            while True:
-                try:
-                    output, complaint = process.communicate(timeout=_POLL_SECONDS)
-                    break
-                except subprocess.TimeoutExpired:
-                    pause(0)
-                    if time.monotonic() > until:
-                        raise SourceError(f"git {arguments[0]} takes more than {_SECONDS:g} seconds") from None
-        if process.returncode:
-            words = sanitize_line(without_credentials(complaint.decode("utf-8", "replace")))[:500]
-            raise SourceError(f"git {arguments[0]} failed for {self._source.location}: {words}")
-        return output
+        # A few objects may stand for endless trees, and a server may chat without end.
+        with (
+            tempfile.TemporaryFile() as output,
+            tempfile.TemporaryFile() as complaint,
+            self._started(*arguments, stdout=output, stderr=complaint) as process,
+        ):
+            running = True
+            while running:
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(_POLL_SECONDS)
+                    running = False
+                pause(0)
+                if time.monotonic() > until:
+                    raise SourceError(f"git {arguments[0]} takes more than {_SECONDS:g} seconds")
+                if max(os.fstat(file.fileno()).st_size for file in (output, complaint)) > _OUTPUT_BYTES:
+                    raise SourceError(f"git {arguments[0]} names more than {_OUTPUT_BYTES >> 20} MiB of files or words")
+                if shutil.disk_usage(self._repository).free < _FREE_BYTES:
+                    raise SourceError(
+                        f"git {arguments[0]} is stopped: less than {_FREE_BYTES >> 20} MiB are left on the disk"
+                    )
+            output.seek(0)
+            complaint.seek(0)
+            if process.returncode:
+                words = complaint.read().decode("utf-8", "replace")
+                words = sanitize_line(without_credentials(words))[:500]
+                raise SourceError(f"git {arguments[0]} failed for {self._source.location}: {words}")
+            return output.read()
 
     @contextmanager
-    def _started(self, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-        """A git process that is gone at the end of the block. Raises SourceError."""
+    def _started(self, *arguments: str, **files: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+        """A git process that is gone at the end of the block; pipes where `files` has none. Raises SourceError."""
         command = ["git", f"--git-dir={self._repository}", "--literal-pathspecs", *arguments]
-        pipe = subprocess.PIPE
+        streams: dict[str, Any] = {**dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE), **files}
         try:
-            process = subprocess.Popen(command, env=self._environment(), stdin=pipe, stdout=pipe, stderr=pipe)
+            process = subprocess.Popen(command, env=self._environment(), **streams)
         except OSError as error:
             raise SourceError(f"git cannot be started ({error}): install it") from error
         with process:

@@ -57,9 +57,9 @@ class GitPlace(FolderPlace):
             name="code", collection="docs", kind="git", location=self.url, branch=self.branch, path="docs", link=link
         )
 
-    def git(self, *arguments: str) -> None:
-        who = ("-c", "user.name=A", "-c", "user.email=a@example.org")
-        subprocess.run(["git", *who, *arguments], cwd=self.root, check=True, capture_output=True)
+    def git(self, *arguments: str, said: str = "") -> str:
+        command = ["git", "-c", "user.name=A", "-c", "user.email=a@example.org", *arguments]
+        return subprocess.check_output(command, cwd=self.root, input=said, text=True, stderr=subprocess.PIPE).strip()
 
     def put(self, name: str, text: str) -> None:
         super().put(f"docs/{name}", text)
@@ -327,6 +327,34 @@ def test_git_asks_nobody_but_the_address_that_was_checked_whatever_the_server_sa
         assert "CURLOPT" not in str(failed.value)
     assert checked
     assert other == []
+
+
+def test_a_repository_of_endless_trees_and_a_server_that_chats_for_ever_are_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = GitPlace(tmp_path / "served" / "code")
+    place.root.mkdir(parents=True)
+    place.git("init", "-q")
+    place.put("one.md", "# One")
+    tree = place.git("rev-parse", "HEAD:docs")
+    for _ in range(9):
+        tree = place.git("mktree", said="".join(f"040000 tree {tree}\td{n}\n" for n in range(10)))
+    place.git("update-ref", "HEAD", place.git("commit-tree", "-m", "A thousand million files", tree))
+
+    def chatting(request: Any) -> None:
+        answer(request, 403, b"Words without end.\n" * 10_000, {"Content-Type": "text/plain"})
+
+    monkeypatch.setattr("plugins.sources.git._OUTPUT_BYTES", 100_000)
+    with git_server(place.root.parent) as (url, _), serving(chatting) as port:
+        for location in (f"{url}/code/.git", f"http://127.0.0.1:{port}/x.git"):
+            source = Source(name="x", collection="docs", kind="git", location=location)
+            connector = open_connector(source, tmp_path / source.location[-6:-4], private_hosts=HERE, max_bytes=1000)
+            with pytest.raises(SourceError, match="names more than"):
+                list(connector.items({}, lambda _: None))
+            with monkeypatch.context() as full:
+                full.setattr("plugins.sources.git._FREE_BYTES", 1 << 60)
+                with pytest.raises(SourceError, match="left on the disk"):
+                    list(connector.items({}, lambda _: None))
 
 
 def test_the_kind_is_told_by_the_location() -> None:

@@ -107,12 +107,12 @@ class GitConnector:
                 pause(0)
                 if time.monotonic() > until:
                     raise SourceError(f"git {arguments[0]} takes more than {_SECONDS:g} seconds")
-                if max(os.fstat(file.fileno()).st_size for file in (output, complaint)) > _OUTPUT_BYTES:
-                    raise SourceError(f"git {arguments[0]} names more than {_OUTPUT_BYTES >> 20} MiB of files or words")
                 if shutil.disk_usage(self._repository).free < _FREE_BYTES:
                     raise SourceError(
                         f"git {arguments[0]} is stopped: less than {_FREE_BYTES >> 20} MiB are left on the disk"
                     )
+                if max(os.fstat(file.fileno()).st_size for file in (output, complaint)) > _OUTPUT_BYTES:
+                    raise SourceError(f"git {arguments[0]} names more than {_OUTPUT_BYTES >> 20} MiB of files or words")
             output.seek(0)
             complaint.seek(0)
             if process.returncode:

@@ -15,6 +15,9 @@ import httpx
 from plugins.sources.fetcher import Fetched, Fetcher, parse_tree
 from plugins.sources.source import Guard, Item, Known, Pause, Source, SourceError, is_wanted, size_problem
 
+_LIST_BYTES, _ROW_BYTES = 64 << 20, 200
+"""What a list takes at most, and about what a row of it does."""
+
 
 class BucketConnector:
     """Names the objects below the prefix; a version is an ETag."""
@@ -52,8 +55,8 @@ class BucketConnector:
 
     def _listed(self, pause: Pause) -> Iterator[tuple[str, str, int]]:
         """Key, ETag and size of every object that is worth keeping."""
-        parameters = {"list-type": "2", "prefix": self._prefix}
-        while True:
+        parameters, room = {"list-type": "2", "prefix": self._prefix}, _LIST_BYTES
+        while room > 0:
             pause(0)
             response = self._get(f"{self._place}?{urlencode(sorted(parameters.items()), quote_via=quote)}")
             tree = parse_tree(response.body, html=False) if response.status == 200 else None
@@ -64,11 +67,14 @@ class BucketConnector:
             for entry in tree.iter("{*}Contents"):
                 key, version, size = (entry.findtext(f"{{*}}{name}") or "" for name in ("Key", "ETag", "Size"))
                 if size.isdigit() and int(size) and is_wanted(key, int(size)):
+                    room -= len(key) + len(version) + _ROW_BYTES
                     yield key, version, int(size)
+            room -= _ROW_BYTES
             token = tree.findtext("{*}NextContinuationToken")
             if not token:
                 return
             parameters["continuation-token"] = token
+        raise SourceError(f"{self._place} lists more than {_LIST_BYTES // _ROW_BYTES:,} objects: name a longer prefix")
 
     def _get(self, url: str) -> Fetched:
         return self._fetcher.get(url, redirects=0, auth=self._auth)

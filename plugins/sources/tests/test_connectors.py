@@ -233,6 +233,18 @@ class TestBucket(ConnectorContract):
         failed = [one.key for one in report.changes if one.outcome == "failed"]
         assert failed == ["kept/one.md/below.md"]
 
+    @pytest.mark.parametrize("page", [0, 1])
+    def test_a_list_without_end_is_left(
+        self, place: BucketPlace, mirror: SourceMirror, monkeypatch: pytest.MonkeyPatch, page: int
+    ) -> None:
+        for n in range(9):
+            place.put(f"{n}.md", "# A")
+        place.bucket.page = page
+        monkeypatch.setattr("plugins.sources.s3._LIST_BYTES", 1000)
+        report = self.run(place, mirror)
+        assert "name a longer prefix" in report.problem
+        assert not mirror.state.documents
+
     def test_a_wrong_secret_is_told(
         self, place: BucketPlace, mirror: SourceMirror, monkeypatch: pytest.MonkeyPatch
     ) -> None:

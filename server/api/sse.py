@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Coroutine
 from typing import Any, TypeVar
 
 import anyio
 from sse_starlette import EventSourceResponse, ServerSentEvent
+from sse_starlette.sse import SendTimeoutError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
@@ -18,6 +20,8 @@ from starlette.types import Receive, Scope, Send
 from server.chat.running_turn import RunningTurn
 
 T = TypeVar("T")
+
+log = logging.getLogger(__name__)
 
 CLIENT_CLOSED_REQUEST = 499
 """What proxies log for a reader who did not wait; nobody receives it."""
@@ -56,6 +60,9 @@ EVENTS: dict[str, Any] = {
 }
 """A stream in the API's description, which in OpenAPI 3.1 describes each event."""
 
+SEND_SECONDS = 30.0
+"""A reader who takes nothing for so long is gone, though the connection is there: its turn is in others' way."""
+
 GRACE_SECONDS = 2.0
 """What a stream has to say its last word when the server stops."""
 
@@ -70,6 +77,7 @@ class TurnStream(EventSourceResponse):
             body,
             headers={"X-Turn-Id": turn.id},
             ping=PING_SECONDS,
+            send_timeout=SEND_SECONDS,
             ping_message_factory=lambda: ServerSentEvent(comment="still working", sep="\n"),
             sep="\n",
             shutdown_event=self._stopping,
@@ -81,6 +89,8 @@ class TurnStream(EventSourceResponse):
         watching = asyncio.create_task(self._watch())
         try:
             await super().__call__(scope, receive, send)
+        except SendTimeoutError:
+            log.warning("the reader of turn %s takes nothing any more", self._turn.id)
         finally:
             watching.cancel()
             await self._turn.aclose()

@@ -18,6 +18,7 @@ from typing import Any
 import httpx
 import pytest
 
+from server.api import running as api_running
 from server.store import collection_rows, credentials
 
 QUESTION = {"question": "How long is parental leave?"}
@@ -180,6 +181,32 @@ def test_who_finds_the_queue_full_is_told_when_to_come_back(
         assert client.post("/v1/search", json={"query": "leave"}).status_code == 429
         llm.pieces, llm.pace = ["word"], 0.0
         assert [future.result(30).status_code for future in waiting] == [200, 200]
+        assert client.post("/v1/search", json={"query": "leave"}).status_code == 200
+
+
+def test_a_reader_who_stops_reading_gives_its_place_back(
+    serve: Any, settings_for: Any, llm: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listen = api_running.listen
+
+    def narrow(settings: Any) -> socket.socket:
+        # What was accepted inherits it.
+        listener = listen(settings)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        return listener
+
+    monkeypatch.setattr(api_running, "listen", narrow)
+    monkeypatch.setattr("server.api.sse.SEND_SECONDS", 0.5)
+    llm.pieces = ["word " * 200] * 300
+    running = serve(settings_for(llm.url, server={"concurrent_turns": 1}))
+    running.call(running.service.core.warm())
+    body = json.dumps({**COMPLETION, "stream": True}).encode()
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
+    with socket.socket() as stalled, running.client() as client:
+        stalled.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        stalled.connect(("127.0.0.1", int(running.url.rpartition(":")[2])))
+        stalled.sendall(head.encode() + b"Content-Type: application/json\r\n\r\n" + body)
+        assert llm.streaming.wait(30)
         assert client.post("/v1/search", json={"query": "leave"}).status_code == 200
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
-from contextlib import suppress
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, suppress
 from typing import TypedDict
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -28,6 +29,8 @@ POLL = 1.0
 """Seconds between two looks at a turn that another server process answers."""
 LONGEST = 600
 """Looks at it at most: a turn ends before."""
+WATCHED = 50
+"""Streams by which one principal may watch turns at once: there are as many for everybody as Gradio runs."""
 
 
 class LiveTurn:
@@ -81,6 +84,19 @@ class LiveTurns:
     def __init__(self, tasks: set[asyncio.Task[None]] | None = None) -> None:
         self._running: dict[tuple[str, str], LiveTurn] = {}
         self._tasks = set[asyncio.Task[None]]() if tasks is None else tasks
+        self._watching = Counter[str]()
+
+    @contextmanager
+    def watched(self, owner: str) -> Iterator[None]:
+        """Count a stream by which `owner` watches a turn. Raises Conflict for one too many."""
+        if self._watching[owner] >= WATCHED:
+            raise Conflict("Too many tabs watch answers; close some.")
+        self._watching[owner] += 1
+        try:
+            yield
+        finally:
+            self._watching[owner] -= 1
+            self._watching += Counter()  # without those of nobody
 
     def stop(self, owner: str, stream: str) -> bool:
         """Stop one turn of `owner`; False where it is not running."""
@@ -173,8 +189,9 @@ async def ask(service: ChatService, live: LiveTurns, owner: str, data: object) -
     conversation = ask.conversation
     try:
         if ask.watch:
-            async for one in _watched(service, live, owner, ask, view):
-                yield one
+            with live.watched(owner):
+                async for one in _watched(service, live, owner, ask, view):
+                    yield one
             return
         await service.admin.admit()
         if conversation is None:

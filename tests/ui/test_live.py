@@ -202,3 +202,25 @@ def test_errors_of_the_service_carry_their_message(service: FakeService) -> None
     service.refuse_with = ChatError("The collection is gone. Choose another.")
     shown = asyncio.run(pictures(service, LiveTurns(), question("short?")))
     assert "The collection is gone. Choose another." in shown[-1]["html"]
+
+
+def test_nobody_takes_the_streams_of_all_by_watching(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ui.chat.WATCHED", 2)
+    live = LiveTurns()
+
+    async def run() -> list[str]:
+        begun = ask(service, live, OWNER, question("long?"))
+        while (shown := await anext(begun))["turn"] is None:
+            pass
+        watch = question("long?", conversation=shown["conversation"], watch=shown["turn"])
+        streams = [ask(service, live, OWNER, {**watch, "stream": f"stream-100{n}"}) for n in range(3)]
+        texts = [(await anext(stream))["html"] for stream in streams]
+        for stream in streams:
+            await stream.aclose()
+        texts.append((await anext(ask(service, live, OWNER, {**watch, "stream": "stream-2000"})))["html"])
+        await begun.aclose()
+        live.stop(OWNER, STREAM)
+        return texts
+
+    refused = ["Too many tabs" in text for text in asyncio.run(run())]
+    assert refused == [False, False, True, False]

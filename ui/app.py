@@ -122,9 +122,10 @@ def mount_page(app: FastAPI, service: ChatService) -> FastAPI:
     show_as_pages(app, error_page(service))
     for add_page in parts("pages"):
         add_page(app, service)
+    blocks = build(service)
     mounted: FastAPI = gr.mount_gradio_app(
         app,
-        build(service),
+        blocks,
         path="/",
         ssr_mode=False,
         footer_links=[],
@@ -137,5 +138,5 @@ def mount_page(app: FastAPI, service: ChatService) -> FastAPI:
     )
     for route in mounted.routes:
         if isinstance(route, Mount) and route.path == "":
-            route.app = PageGate(route.app, _admitted)
+            route.app = PageGate(route.app, _admitted, blocks)
     return mounted

@@ -12,9 +12,11 @@ import hashlib
 import json
 import re
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode
 
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -24,9 +26,13 @@ from text.languages import ENGLISH
 from text.translation import spoken
 from ui.templates import direction
 
+if TYPE_CHECKING:
+    from gradio import Blocks
+
 FILES = re.compile(r"/(?:assets|static|svelte)/[\w./@-]+|/theme\.css|/favicon\.ico|/manifest\.json|/robots\.txt")
 """Files of Gradio and of the page, the same for everybody."""
-CALLS = frozenset({"/gradio_api/queue/join", "/gradio_api/component_server", "/gradio_api/component_server/"})
+JOIN = "/gradio_api/queue/join"
+CALLS = frozenset({JOIN, "/gradio_api/component_server", "/gradio_api/component_server/"})
 """Take JSON that names a session."""
 QUEUE = "/gradio_api/queue/data"
 HEARTBEAT = re.compile(r"/gradio_api/heartbeat/([\w-]{1,64})")
@@ -36,11 +42,15 @@ SESSION = "session_hash"
 
 
 class PageGate:
-    """Lets the page's requests through to Gradio, each with a session of its principal's own."""
+    """Lets the page's requests through to Gradio, each with a session of its principal's own.
 
-    def __init__(self, app: ASGIApp, principal: Callable[[Scope], Principal]) -> None:
+    `parts` are the page's: Gradio fails at calls of others, as a page sends them that is older than the server.
+    """
+
+    def __init__(self, app: ASGIApp, principal: Callable[[Scope], Principal], parts: Blocks) -> None:
         self._app = app
         self._principal = principal
+        self._parts = parts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -56,7 +66,13 @@ class PageGate:
                 (name, value + own if name == SESSION else value)
                 for name, value in parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
             ]
-            await self._app({**scope, "query_string": urlencode(query).encode()}, receive, send)
+            try:
+                await self._app({**scope, "query_string": urlencode(query).encode()}, receive, send)
+            except RuntimeError as error:
+                # Of a session that is gone it says so in the stream, and then fails with an answer that is no more one.
+                if not isinstance(error.__cause__, HTTPException):
+                    raise
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
         elif HEARTBEAT.fullmatch(path):
             await self._app({**scope, "path": path + own, "raw_path": (path + own).encode()}, receive, send)
         elif path == "/":
@@ -78,12 +94,15 @@ class PageGate:
             except (ValueError, RecursionError):
                 await PlainTextResponse("The body is no JSON.", 422)(scope, receive, send)
                 return
-            if isinstance(call, dict) and isinstance(call.get(SESSION), str):
-                call[SESSION] += own
-                body = json.dumps(call).encode()
-            else:
-                await PlainTextResponse("The session is missing.", 422)(scope, receive, send)
+            name, parts = (
+                ("fn_index", self._parts.fns) if scope["path"] == JOIN else ("component_id", self._parts.blocks)
+            )
+            named = isinstance(call, dict) and isinstance(call.get(SESSION), str) and type(call.get(name)) is int
+            if not named or call[name] not in parts:
+                await PlainTextResponse("The session is missing, or the part.", 422)(scope, receive, send)
                 return
+            call[SESSION] += own
+            body = json.dumps(call).encode()
         length = str(len(body)).encode()
         headers = [(name, value) for name, value in Headers(scope=scope).raw if name not in _REPLACED]
         headers += [(b"content-type", b"application/json"), (b"content-length", length)]

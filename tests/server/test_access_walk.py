@@ -621,6 +621,17 @@ def test_a_session_of_the_page_is_nobody_elses(world: World) -> None:
     assert WORDS["answer"] not in said
 
 
+def test_calls_of_parts_that_the_page_has_not_and_sessions_that_are_gone_are_no_failures(world: World) -> None:
+    for path, name in (("queue/join", "fn_index"), ("component_server", "component_id")):
+        for part in (-1, 10**30, True, 1e9, None, [], {}, "0", 4242):
+            body = {"data": [None], "trigger_id": 1, "fn_name": "list_collections", "session_hash": "walk", name: part}
+            answer = world.ask("beta reader", "POST", f"/gradio_api/{path}", json=body)
+            assert answer.status_code == 422, (path, part, answer.text)
+    headers = {"Authorization": f"Bearer {world.secrets['beta reader']}"}
+    gone = world.client.get("/gradio_api/queue/data", params={"session_hash": "gone"}, headers=headers)
+    assert "404" in gone.text, "and the stream ends as streams end"
+
+
 def test_who_has_no_collection_is_not_told_the_name_of_the_default_one(world: World) -> None:
     for url, body in (("/v1/conversations", {}), ("/v1/search", {"query": "wood"})):
         answer = world.ask("newcomer", "POST", url, json=body)

@@ -70,7 +70,7 @@ def main() -> None:
         most = min(os.cpu_count() or 1, 4)
 
         def reader(at_once: int) -> FileReader:
-            return FileReader(pool, Quarantine(Path(name)), {}, "", 64, set(), lambda: False, at_once=at_once)
+            return FileReader(pool, Quarantine(Path(name)), {}, "", 64, set(), lambda: False, {}, at_once=at_once)
 
         ways: dict[str, Callable[[list[SourceFile]], None]] = {
             "in this process": lambda some: here(some, reader(1)),

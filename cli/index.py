@@ -127,6 +127,7 @@ def index_files(
                 limits=Limits(ocr_languages=wanted.ocr_languages),
                 store=wanted.vectors,
                 language=wanted.language,
+                site_urls=wanted.site_urls,
                 progress=report,
                 cancelled=stopped.is_set,
                 workers=workers,

@@ -23,7 +23,7 @@ from index.loaders.files import LAYOUT
 from index.loaders.sandbox import Parsed, ParserPool
 from index.records import FileRecord
 from index.writer import Workers
-from text.files import path_text, write_json
+from text.files import path_text, resolved, write_json
 
 FILE = "quarantine.json"
 
@@ -91,16 +91,11 @@ class FileReading:
         return self.parsed is None and not self.problem
 
 
-def resolved(path: Path) -> Path:
-    """The file that a path leads to, or as far as it leads: links that lead back to themselves are no error here."""
-    return Path(os.path.realpath(path))
-
-
 class FileReader:
     """Reads files for one run. `known` is what was indexed before, by path; `salt` names how passages are made.
 
-    Quarantined files are read too where `retry` holds them or a folder they are in. `at_once` files are parsed at the
-    same time; by default as many as there are processors, and at most four.
+    Quarantined files are read too where `retry` holds them or a folder they are in. `sites` are for `Addresses`.
+    `at_once` files are parsed at the same time; by default as many as there are processors, and at most four.
     """
 
     def __init__(
@@ -112,6 +107,7 @@ class FileReader:
         max_file_mb: float,
         retry: Set[Path],
         cancelled: Callable[[], bool],
+        sites: Mapping[Path, str],
         at_once: int = 0,
     ) -> None:
         self._pool = pool
@@ -120,7 +116,7 @@ class FileReader:
         self._salt = salt
         self._max_file_mb = max_file_mb
         self._retry = retry
-        self.addresses = Addresses()
+        self.addresses = Addresses(sites)
         self._cancelled = cancelled
         self._at_once = at_once or min(os.cpu_count() or 1, _MOST_AT_ONCE)
 

@@ -7,12 +7,13 @@ rest, and what was indexed of it before stays.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from index.change_detection import LEFT_ALONE, FileReader, FileReading, Quarantine, resolved
+from index.change_detection import LEFT_ALONE, FileReader, FileReading, Quarantine
 from index.documents import Document
 from index.encoders import Encoder
 from index.errors import CollectionNotFound, DocumentNotFound, LoadError
@@ -25,7 +26,7 @@ from index.records import FileRecord
 from index.stores import EXACT, StoreSpec
 from index.version import TEXTS, CollectionFolder
 from index.writer import Cancelled, IndexProgress, Report, VersionWriter, Workers, remove_versions
-from text.files import path_text
+from text.files import path_text, resolved
 
 __all__ = [
     "FileStatus",
@@ -82,6 +83,7 @@ def index_paths(
     limits: Limits | None = None,
     store: StoreSpec = EXACT,
     language: str | None = None,
+    site_urls: Mapping[str, str] = MappingProxyType({}),
     progress: Report | None = None,
     cancelled: Cancelled | None = None,
     workers: Workers | None = None,
@@ -91,10 +93,11 @@ def index_paths(
     A file whose bytes and splitting are as before is not read again. With `prune`, files that were indexed from under
     these paths and are no longer among them are deleted from the collection; files from elsewhere stay.
     `passage_tokens` is cut to the encoder's window. `store` is where its vectors are kept from now on, and `language`
-    (`index.language`) what its words are stemmed by: None leaves that as it was. Files are parsed by other processes
-    within `limits`; one that goes beyond them is left alone from then on, until it changes or `retry` names it or its
-    folder. `cancelled` is asked while files are parsed and between batches. `workers` read and embed in the place of
-    this process.
+    (`index.language`) what its words are stemmed by: None leaves that as it was. `site_urls` tells for folders where
+    people open their pages (`index.loaders.addresses.page_address`). Files are parsed by other processes within
+    `limits`; one that goes beyond them is left alone from then on, until it changes or `retry` names it or its folder.
+    `cancelled` is asked while files are parsed and between batches. `workers` read and embed in the place of this
+    process.
 
     Raises LoadError if the paths hold no document at all (nothing is changed), InvalidName,
     CollectionLocked, CollectionCorrupt, StorageError, StoreUnavailable or IndexingCancelled.
@@ -121,6 +124,7 @@ def index_paths(
             max_file_mb,
             {resolved(path) for path in retry},
             cancelled or (lambda: False),
+            {resolved(Path(folder)): site for folder, site in site_urls.items()},
         )
         run = _IndexRun(writer, encoder, window, reader, quarantine, {resolved(path) for path in paths})
         files: list[FileStatus] = []

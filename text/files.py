@@ -17,6 +17,11 @@ from pathlib import Path
 from typing import IO, Any
 
 
+def resolved(path: Path) -> Path:
+    """Return the file that a path leads to, or as far as it leads: links back to themselves are no error here."""
+    return Path(os.path.realpath(path))
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """An empty file beside `path` to be filled, which takes its place when the block ends without an error.

@@ -1,5 +1,6 @@
-"""Where people open the files of a folder: a note beside them, for folders that hold copies of what lies elsewhere.
+"""Where people open the files of a folder: by the address of its site, or by a note beside them.
 
+The setting `index.site_urls` names sites. The note is for folders that hold copies of what lies elsewhere:
 `.addresses.json` lies in the folder that is indexed and says of files below it, by relative path, their `url`, the
 `title` and the day on which they `changed`. It is as little trusted as the files.
 """
@@ -11,13 +12,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from urllib.parse import quote as percent
 
 from index.documents import Document
 from index.loaders.files import SourceFile
 from index.loaders.markdown import web_address
 from index.loaders.reading import one_line
-from text.files import write_json
+from text.files import resolved, write_json
 
 _FILE = ".addresses.json"
 _WORDS = 4
@@ -34,11 +36,25 @@ def write_addresses(folder: Path, about: Mapping[str, About]) -> None:
     write_json(folder / _FILE, about)
 
 
-class Addresses:
-    """The notes of the folders of one run, each read once."""
+def page_address(site: str, path: str) -> str:
+    """Return where a file is opened on a site: `page_address("https://x.org/docs", "use/index.md")` ends with `/use/`.
 
-    def __init__(self) -> None:
+    `path` is relative, with forward slashes. In `site` `{path}` stands for it, and `{page}` for it without its ending,
+    and without a last `index` or `README`; a site with neither ends with `/{page}/`.
+    """
+    page = re.sub(r"(^|/)(?:_?index|readme)$", "", path.rpartition(".")[0] or path, flags=re.IGNORECASE)
+    template = site if "{path}" in site or "{page}" in site else f"{site.rstrip('/')}/{{page}}/"
+    for name, value in (("{path}", path), ("{page}", page)):
+        template = template.replace(name, percent(value, errors="replace"))
+    return template if page else re.sub(r"(?<!:)/(?:/|\.html$)", "/", template)
+
+
+class Addresses:
+    """The notes of the folders of one run, each read once, and the sites of folders, by their resolved paths."""
+
+    def __init__(self, sites: Mapping[Path, str] = MappingProxyType({})) -> None:
         self._by_root: dict[Path, dict[str, About]] = {}
+        self._sites = sites
 
     def of(self, source: SourceFile) -> About:
         """Return the address recorded for a file, if any."""
@@ -46,7 +62,11 @@ class Addresses:
             self._by_root[source.root] = _read(source.root / _FILE)
         rules = self._by_root[source.root]
         about = rules.get(source.path.relative_to(source.root).as_posix()) if rules else None
-        return about if isinstance(about, dict) else NOTHING
+        return about if isinstance(about, dict) else self._on_site(resolved(source.path))
+
+    def _on_site(self, path: Path) -> About:
+        folder = next((folder for folder in path.parents if folder in self._sites), None)
+        return {"url": page_address(self._sites[folder], path.relative_to(folder).as_posix())} if folder else NOTHING
 
 
 def addressed(document: Document, about: About) -> Document:

@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal, Protocol, Self, TypeAlias
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from index.errors import IndexingError
+from index.loaders.addresses import page_address
 from server.settings.groups import SettingsGroup
 from text.names import NAME_CHARS, NAME_PATTERN
 from text.sanitize import is_showable
@@ -66,7 +67,9 @@ class Source(BaseModel):
         "`s3://BUCKET/PREFIX`, or nothing for `push`.",
     )
     every: str = Field("", pattern=r"^([1-9][0-9]{0,3}[mhd])?$", description="How often: `30m`, `6h`, `1d`; or never.")
-    link: str = Field("", max_length=2000, description="Where people open a document: an address with `{path}`.")
+    link: str = Field(
+        "", max_length=2000, description="Where people open a document: an address with `{path}` or `{page}`."
+    )
     watch: bool = Field(False, description="Follow a folder's changes as they happen.")
     branch: str = Field("", max_length=250, description="Of a Git repository; empty: its default branch.")
     path: str = Field("", max_length=1000, description="Only files of a Git repository below this folder.")
@@ -109,7 +112,8 @@ class Source(BaseModel):
 
     def address(self, path: str, template: str = "") -> str:
         """Return where a person opens the file of this path; empty if nobody said."""
-        return (self.link or template).replace("{path}", quote(path, errors="replace"))
+        site = self.link or template
+        return page_address(site, path) if site else ""
 
     def secret(self, what: str) -> str:
         """Return a credential of this source, from the environment alone: nothing of it is ever written."""

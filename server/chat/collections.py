@@ -369,6 +369,7 @@ class CollectionService(ServiceBase):
             limits=Limits(ocr_languages=index.ocr_languages),
             store=index.vectors,
             language=index.language,
+            site_urls=index.site_urls,
             progress=lambda step: progress.report(step.stage, step.done, step.total),
             cancelled=progress.cancelled,
         )

@@ -91,6 +91,21 @@ class IndexSettings(SettingsGroup):
         "`MILVUS_TOKEN`.",
     )
 
+    site_urls: dict[str, str] = Field(
+        {},
+        description="Where the pages of a folder are live, by the folder: citations lead there. `{page}` stands for a "
+        "file's path without its ending, `index` and `README`, `{path}` for all of it; an address with neither gets "
+        "`/{page}/`, as most generators have it. Sources have `link` for this.",
+    )
+
+    @field_validator("site_urls")
+    @classmethod
+    def _web_addresses(cls, sites: dict[str, str]) -> dict[str, str]:
+        for folder, site in sites.items():
+            if not site.startswith(("http://", "https://")):
+                raise ValueError(f"the address of {folder} does not begin with https:// or http://: {site!r}")
+        return sites
+
     @field_validator("language")
     @classmethod
     def _known_language(cls, value: str) -> str:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from index.collection import Collection
 from index.documents import Document, Section
 from index.indexer import index_paths
-from index.loaders.addresses import address_at, addressed, write_addresses
+from index.loaders.addresses import address_at, addressed, page_address, write_addresses
 from testing.encoder import WordEncoder
 
 PAGE = "https://docs.example.org/leave"
@@ -69,3 +70,36 @@ def test_another_address_is_indexed_anew_and_a_damaged_note_is_none(tmp_path: Pa
     assert statuses() == ["indexed"]
     (folder / ".addresses.json").write_text('{"a.md": 5', "utf-8")
     assert statuses() == ["indexed"]
+
+
+@pytest.mark.parametrize(
+    ("site", "path", "address"),
+    [
+        ("https://x.example/docs", "use/start.md", "https://x.example/docs/use/start/"),
+        ("https://x.example/docs/", "use/index.md", "https://x.example/docs/use/"),
+        ("https://x.example/", "README.md", "https://x.example/"),
+        ("https://x.example/{page}.html", "use/start.rst", "https://x.example/use/start.html"),
+        ("https://x.example/{page}.html", "index.rst", "https://x.example/"),
+        ("https://x.example/blob/{path}", "use/index.md", "https://x.example/blob/use/index.md"),
+        ("https://x.example", "a b/ü?#.md", "https://x.example/a%20b/%C3%BC%3F%23/"),
+    ],
+)
+def test_a_page_is_live_where_its_generator_puts_it(site: str, path: str, address: str) -> None:
+    assert page_address(site, path) == address
+
+
+def test_files_of_a_folder_with_a_site_are_opened_there(tmp_path: Path, words: WordEncoder) -> None:
+    for name in ("docs/use/start.md", "other/a.md"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True)
+        path.write_text("# A\n\nIt costs nothing.\n", "utf-8")
+    folders = [tmp_path / "docs", tmp_path / "other"]
+
+    def sources(sites: dict[str, str]) -> dict[str, object]:
+        index_paths(tmp_path / "home", "docs", folders, words, site_urls=sites)
+        collection = Collection.open(tmp_path / "home", "docs", words)
+        return {info.id: collection.document(info.id).metadata["source"] for info in collection.documents()}
+
+    site = {str(tmp_path / "docs"): "https://x.example/docs", str(tmp_path / "docs" / "none"): "https://y.example"}
+    assert sources(site) == {"use/start.md": "https://x.example/docs/use/start/", "a.md": "a.md"}
+    assert sources({}) == {"use/start.md": "use/start.md", "a.md": "a.md"}

@@ -46,8 +46,12 @@ _HANGS = regex.compile(
     r"|si|quand|cuando)\b",
     regex.IGNORECASE,
 )
+_ROW = regex.compile(r"\s*\|(?P<term>[^|\n]+)\|(?P<meaning>[^|\n]+)\|\s*$")
+"""A row of two cells, as glossaries have them."""
 _MARGIN = 6.0
 """By how much a cross-encoder may like a definition less than the best sentence (logits)."""
+_MEANING_WORDS = 3
+"""Words of a table's second cell that says what the first one means."""
 _SHARE = 0.5
 """Which share of the best sentence's score it must have where only words are compared."""
 
@@ -81,7 +85,10 @@ def definition(
 
 
 def _defines(term: set[str], sentence: str) -> bool:
-    match = _SAYS.match(without_links(sentence))
+    plain = without_links(sentence)
+    if row := _ROW.match(plain):
+        return set(stems(row["term"])) == term and len(row["meaning"].split()) >= _MEANING_WORDS
+    match = _SAYS.match(plain)
     if match is None or _HANGS.match(match["head"]):
         return False
     head = stems(match["head"])

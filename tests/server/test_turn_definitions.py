@@ -83,3 +83,11 @@ def test_a_definition_that_the_reader_finds_wrong_stays_behind() -> None:
     passages = evidence("A chart is a plot.\n\nIn here it is pulled.")
     quotes, _ = nearest_sentences("What is a chart?", passages, chances=reading(passages, "pulled"))
     assert [quote.quote for quote in quotes] == ["In here it is pulled."]
+
+
+@pytest.mark.parametrize(("asked", "defined"), [("What is a chart?", True), ("What are values?", False)])
+def test_a_glossary_s_row_defines_its_first_cell(asked: str, defined: bool) -> None:
+    table = "| Term | Meaning |\n|---|---|\n| **chart** | what is packed of resources |\n| values | 3 |\n"
+    passages = evidence(f"Every chart is pulled again.\n\n{table}")
+    quotes, _ = nearest_sentences(asked, passages, chances=reading(passages, "pulled", "packed", "values"))
+    assert ("what is packed" in quotes[0].quote) == defined

@@ -102,7 +102,7 @@ def table(
     from papers.contradiction import measuring
     from papers.contradiction.pages import agents_answers, doc2dial_pages, product_pages, written_answers
     from server.registry import resolve
-    from server.turn.contradiction import PairModel, joined
+    from server.turn.contradiction import PairModel
     from server.turn.support import SUPPORTED
 
     state, source, rng = state_of(context), data_folder(data), random.Random(seed)
@@ -120,8 +120,8 @@ def table(
             found = measuring.checked(drawn, model, advance)
         if fit:
             weights = ", ".join(f"{one:.2f}" for one in measuring.fitted(found))
-            state.out.print(f"BIAS, LEXICAL, LOST, READ_SUPPORTED, READ_TURNED = {weights}")
-        rows = measuring.rows(found, lambda one: joined(one.lexical, one.readings), SUPPORTED)
+            state.out.print(f"BIAS, LEXICAL, READ = {weights}")
+        rows = measuring.rows(found, SUPPORTED)
         state.out.print(f"{name}\n", report.table(measuring.HEAD, rows), sep="\n", soft_wrap=True)
 
 

@@ -20,7 +20,7 @@ from index.query import Hit
 from papers.contradiction.edits import EDITS, retold, turned
 from papers.contradiction.pages import Page, Told
 from papers.contradiction.pairs import SAID, statements
-from server.turn.contradiction import PairModel, PairReading, plain, read_beside
+from server.turn.contradiction import PairModel, PairReading, is_read, is_turned, joined, plain, read_beside
 from server.turn.events import Evidence
 from server.turn.evidence import numbered
 from server.turn.prompt import count_tokens
@@ -54,6 +54,13 @@ class Checked:
     case: Case
     lexical: float
     readings: tuple[PairReading, ...]
+    """None where the model is not asked."""
+    turned: bool
+    """Whether words show that it is."""
+
+    def judgement(self) -> tuple[float, bool]:
+        """Return its score, and whether it counts as contradicted."""
+        return joined(self.lexical, self.readings, turned=self.turned) if self.readings else (self.lexical, False)
 
 
 def page_cases(pages: Iterable[Page], rng: random.Random, per_page: int = 12) -> Iterator[Case]:
@@ -157,13 +164,15 @@ def checked(cases: Sequence[Case], model: PairModel, advance: Callable[[], None]
     found = []
     for case in cases:
         scorer, cited = SupportScorer(case.passages), range(1, case.cited + 1)
-        readings = tuple(read_beside(model, scorer, case.statement, case.question, n) for n in cited)
-        found.append(Checked(case, scorer.score(case.statement, cited), readings))
+        read = cited if is_read(case.statement, scorer, cited) else ()
+        readings = tuple(read_beside(model, scorer, case.statement, case.question, n) for n in read)
+        turned_ = is_turned(case.statement, scorer, cited)
+        found.append(Checked(case, scorer.score(case.statement, cited), readings, turned_))
         advance()
     return found
 
 
-def rows(found: Sequence[Checked], judge: Callable[[Checked], tuple[float, bool]], threshold: float) -> list[list[str]]:
+def rows(found: Sequence[Checked], threshold: float) -> list[list[str]]:
     """Shares by group and kind, true statements first, then all turned ones together, then each kind."""
     groups = sorted(
         {(one.case.group, one.case.kind) for one in found}, key=lambda key: (key[1] != "true", key[1] in EDITS, key)
@@ -176,7 +185,7 @@ def rows(found: Sequence[Checked], judge: Callable[[Checked], tuple[float, bool]
     planted = [one for one in found if one.case.kind in EDITS]
     sets.insert(sum(kind not in EDITS for _, kind in groups), ("turned, all", planted))
     for name, own in sets:
-        judged = [judge(one) for one in own]
+        judged = [one.judgement() for one in own]
         shares = (
             np.mean([one.lexical >= threshold for one in own]),
             np.mean([score >= threshold and not turned_ for score, turned_ in judged]),
@@ -187,7 +196,7 @@ def rows(found: Sequence[Checked], judge: Callable[[Checked], tuple[float, bool]
 
 
 def fitted(found: Sequence[Checked], kept: float = 0.9) -> list[float]:
-    """Bias and weights of the lexical score, of lost code and of both log-odds, by logistic regression: true against everything else.
+    """Bias and weights of the lexical score and of what was read, by logistic regression: true against everything else.
 
     The bias is moved so that the share `kept` of true answers comes at or above the threshold.
     """
@@ -196,19 +205,9 @@ def fitted(found: Sequence[Checked], kept: float = 0.9) -> list[float]:
     from server.turn.contradiction import best_reading, log_odds
     from server.turn.support import SUPPORTED
 
+    found = [one for one in found if one.readings and not one.turned]
     best = [best_reading(one.readings) for one in found]
-    x = np.array(
-        [
-            [
-                1.0,
-                one.lexical,
-                -all(reading.lost for reading in one.readings),
-                log_odds(b.supported),
-                -log_odds(b.contradicted),
-            ]
-            for one, b in zip(found, best, strict=True)
-        ]
-    )
+    x = np.array([[1.0, one.lexical, log_odds(b.supported)] for one, b in zip(found, best, strict=True)])
     y = np.array([one.case.kind == "true" for one in found], dtype=float)
     weight = np.where(y == 1, 0.5 / y.mean(), 0.5 / (1 - y.mean()))
 
@@ -216,7 +215,7 @@ def fitted(found: Sequence[Checked], kept: float = 0.9) -> list[float]:
         z = x @ w
         return float((weight * (np.logaddexp(0, z) - y * z)).mean() + 1e-3 * (w[1:] ** 2).sum())
 
-    w = minimize(loss, np.zeros(5), method="L-BFGS-B", bounds=[(None, None)] + [(0, None)] * 4).x
+    w = minimize(loss, np.zeros(3), method="L-BFGS-B", bounds=[(None, None)] + [(0, None)] * 2).x
     answers = np.array([one.case.kind == "true" and one.case.group == "answer" for one in found])
     level = np.log(SUPPORTED / (1 - SUPPORTED))
     w[0] += level - np.quantile((x @ w)[answers], 1 - kept)

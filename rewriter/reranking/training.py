@@ -329,6 +329,7 @@ def pack(run: Path, base: Path, folder: Path, kind: RunKind = RERANKERS, suffix:
         after = (max(3 * layers // 4, 1), layers)
         state = "/bert/encoder/layer.{}/output/LayerNorm/LayerNormalization_output_0"
         show(own.graph, [state.format(layer - 1) for layer in after], STATES)
+    _shorten_names(own.graph)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / ONNX).write_bytes(own.SerializeToString())
     names = {"name": f"{base.name}-{suffix}", "base_sha256": hashlib.sha256(whole).hexdigest()}
@@ -349,6 +350,22 @@ def _as_before(own: object, theirs: object, frozen: int) -> None:
             for part in ("quantized", "scale", "zero_point"):
                 mine[f"{weight}_{part}"].CopyFrom(held[f"{before[layer]}_{part}"])
                 mine[f"{weight}_{part}"].name = f"{weight}_{part}"
+
+
+def _shorten_names(graph: object) -> None:
+    """Number the values inside an `onnx.GraphProto`, and take its nodes' names: exported ones take 200 kB."""
+    outside = {value.name for value in (*graph.input, *graph.output)}  # type: ignore[attr-defined]
+    numbered = dict[str, str]()
+
+    def short(name: str) -> str:
+        return name if not name or name in outside else numbered.setdefault(name, f"{len(numbered):x}")
+
+    for tensor in graph.initializer:  # type: ignore[attr-defined]
+        tensor.name = short(tensor.name)
+    for node in graph.node:  # type: ignore[attr-defined]
+        node.input[:], node.output[:] = [short(name) for name in node.input], [short(name) for name in node.output]
+        node.ClearField("name")
+    del graph.value_info[:]  # type: ignore[attr-defined]
 
 
 def _weights(graph: object) -> dict[str, str]:

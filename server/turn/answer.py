@@ -20,13 +20,21 @@ from server.turn.filters import HeaderFilter, PreambleFilter, RefusalFilter, Tho
 from server.turn.markdown_blocks import LEADS_IN
 from server.turn.prompt import examples
 from server.turn.quote_text import quote_text
-from server.turn.support import ATTRIBUTED, SUPPORTED, Judged, Statement, StatementTracker, Support, SupportScorer
+from server.turn.support import (
+    ATTRIBUTED,
+    SUPPORTED,
+    Judged,
+    Statement,
+    StatementTracker,
+    Support,
+    SupportScorer,
+    begins_yes_or_no,
+)
 from text.languages import ENGLISH
 from text.sanitize import sanitize_text
 from text.sentences import sentence_spans
 from text.words import stems, words
 
-_YES_NO = regex.compile(r"\W*(?:yes|no)\b(?!\s+\p{L})", regex.IGNORECASE)
 _ASKS_WHETHER = regex.compile(
     r"\W*(?:(?:and|but|so|or|also|then)\W+)*(?:is|are|was|were|am|do|does|did|has|have|had|can|could|will|would|should"
     r"|may|might|must)(?:n['’]t)?\s",
@@ -48,7 +56,7 @@ def answer_kind(answer: str, passages: Iterable[str]) -> AnswerKind:
     sentences = [_plain(answer[start:end]) for start, end in sentence_spans(answer)]
     if not any(sentences):
         return "unanswerable"
-    if _YES_NO.match(answer):
+    if begins_yes_or_no(answer):
         return "yes/no"
     held = [_plain(passage) for passage in passages]
     return "extractive" if all(any(sentence in text for text in held) for sentence in sentences) else "abstractive"
@@ -82,7 +90,7 @@ def broken_form(answer: str, question: str, previous: str, passages: Iterable[st
         if _NUMBER.search(code[0]) and not _held(code[0].strip("`~"), texts):
             return "marker in code"
     said = set(stems(answer))
-    if said and said <= set(stems(question)) and not _YES_NO.match(answer):
+    if said and said <= set(stems(question)) and not begins_yes_or_no(answer):
         return "echo"
     before = _plain(_NUMBER.sub("", previous))
     sentences = [_plain(answer[start:end]) for start, end in sentence_spans(answer)]

@@ -11,14 +11,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import regex
 
 from server.turn.events import SupportEvent
-from server.turn.support import SUPPORTED, Judged, SupportScorer
+from server.turn.support import SUPPORTED, Judged, SupportScorer, begins_yes_or_no
 
 if TYPE_CHECKING:
     from index.encoders import OnnxModel
@@ -30,7 +30,6 @@ _FRAME = regex.compile(
     r"^\s*(?:[-*+>•|]\s+|#{1,6}\s+|\d{1,3}[.)]\s+|(?:!!!|\?\?\?\+?|:::|///)[^\n]*|(?:```|~~~)\w*)+", regex.MULTILINE
 )
 _STRESS = regex.compile(r"(?<!\w)(?:\*\*|__|[*_])(?=\S)|(?<=\S)(?:\*\*|__|[*_])(?!\w)")
-_TERM = regex.compile(r"`[^`\n]{2,60}`|(?<![\w`/-])--?[a-z][a-z0-9-]+(?![\w`])")
 _ENDS = (".", "!", "?", ":", ";", "。", "！", "？")
 
 WINDOW = 192
@@ -69,20 +68,16 @@ READINGS = 12
 """Pairs that are read of one answer at most: some 100 ms on two cores."""
 CONTRADICTED = 0.5
 """From this chance on, a passage says something else."""
-BIAS, LEXICAL, LOST, READ_SUPPORTED, READ_TURNED = -1.0, 2.0, 1.0, 0.5, 0.5
-"""Weights of the lexical score, of lost code, and of the two log-odds read; fitted in `docs/lab/citations.md`."""
+BIAS, LEXICAL, READ = 1.46, 0.59, 0.67
+"""Weights of the lexical score and of the log-odds of support as read; fitted in `docs/lab/citations.md`."""
 
 
 @dataclass(frozen=True, slots=True)
 class PairReading:
-    """Chances that the evidence supports the statement, and that it says something else; 0 to 1.
-
-    `lost` tells that the evidence lacks an option, a command or other code that the statement names.
-    """
+    """Chances that the evidence supports the statement, and that it says something else; 0 to 1."""
 
     supported: float
     contradicted: float
-    lost: bool = False
 
 
 class PairModel:
@@ -120,20 +115,21 @@ class PairModel:
 def verify(
     statements: Sequence[Judged], scorer: SupportScorer, model: PairModel, question: str = ""
 ) -> list[SupportEvent]:
-    """Judge the statements again by reading them, at most `READINGS` pairs; blocks. Returns the events that changed.
+    """Judge statements by reading them, at most `READINGS` pairs; blocks. Return the events that changed.
 
-    `question` is the one that is answered, in full. A statement that cites nothing, or stands in a cited passage word
-    for word, keeps its judgement. The events keep their offsets: each replaces the one before for the same statement.
+    `question` is the one that is answered, in full. The events keep their offsets: each replaces the one before for the
+    same statement.
     """
     changed, left = list[SupportEvent](), READINGS
     for judged in statements:
         event = judged.event
         cited = [n for n in event.cited if scorer.holds(n)]
-        if not cited or left < len(cited) or _is_quoted(scorer, judged.text, cited):
+        if not cited or left < len(cited) or not is_read(judged.text, scorer, cited):
             continue
         left -= len(cited)
         readings = [read_beside(model, scorer, judged.text, question, n) for n in cited]
-        score, contradicted = joined(event.score, readings)
+        turned = is_turned(judged.text, scorer, cited)
+        score, contradicted = joined(event.score, readings, turned=turned)
         if (score, contradicted) != (event.score, event.contradicted):
             supported = score >= SUPPORTED and not contradicted
             changed.append(
@@ -142,32 +138,36 @@ def verify(
     return changed
 
 
-def _is_quoted(scorer: SupportScorer, statement: str, cited: Sequence[int]) -> bool:
-    """Whether a cited passage holds the statement as a sentence, word for word."""
+def is_read(statement: str, scorer: SupportScorer, cited: Sequence[int]) -> bool:
+    """Return whether the model is asked: not where a cited passage holds the sentence word for word.
+
+    Nor where it begins with *yes* or *no*: the model is wrong about these more often than words are.
+    """
     said = plain(statement).rstrip(".")
-    return any(plain(text).rstrip(".") == said for n in cited for text in scorer.around(statement, n)[1])
+    held = (text for n in cited for text in scorer.around(statement, n)[1])
+    return not begins_yes_or_no(statement) and all(plain(text).rstrip(".") != said for text in held)
 
 
 def read_beside(model: PairModel, scorer: SupportScorer, statement: str, question: str, n: int) -> PairReading:
-    """What the model reads of a statement beside passage `n`."""
-    evidence = evidence_text(*scorer.around(statement, n))
-    reading = model.read(statement_text(statement, question), evidence)
-    held = f"{evidence} {question}".casefold()
-    return replace(reading, lost=any(term[0].strip("`").casefold() not in held for term in _TERM.finditer(statement)))
+    """Read a statement beside passage `n`."""
+    return model.read(statement_text(statement, question), evidence_text(*scorer.around(statement, n)))
 
 
-def joined(score: float, readings: Sequence[PairReading]) -> tuple[float, bool]:
-    """The lexical score and what was read beside each cited passage as one score, and whether it is contradicted.
+def joined(score: float, readings: Sequence[PairReading], *, turned: bool = False) -> tuple[float, bool]:
+    """Return the lexical score and the readings of each cited passage as one score, and whether it is contradicted.
 
     Passages support a statement together, so the best reading counts; it is contradicted where no passage supports it
-    and the best one says something else.
+    and the best one says something else. Where words show that it is `turned`, no reading raises the score.
     """
     best = best_reading(readings)
-    lost = all(reading.lost for reading in readings)
-    read = READ_SUPPORTED * log_odds(best.supported) - READ_TURNED * log_odds(best.contradicted)
-    odds = BIAS + LEXICAL * score - LOST * lost + read
-    chance = 1 / (1 + math.exp(-odds))
+    odds = BIAS + LEXICAL * score + READ * log_odds(best.supported)
+    chance = min(1 / (1 + math.exp(-odds)), score if turned else 1.0)
     return round(chance, 3), best.contradicted >= CONTRADICTED and chance < SUPPORTED
+
+
+def is_turned(statement: str, scorer: SupportScorer, cited: Sequence[int]) -> bool:
+    """Return whether words show it: a number that no cited passage has, or a negation on one side alone."""
+    return scorer.flips(statement, cited) or scorer.loses_number(statement, cited)
 
 
 def best_reading(readings: Sequence[PairReading]) -> PairReading:

@@ -36,6 +36,7 @@ ATTRIBUTED = 0.55
 _LOST_NUMBER = 0.4
 _FLIPPED = 0.4
 _NEIGHBOUR = 0.95
+_YES_NO = regex.compile(r"\W*(?:yes|no)\b(?!\s+\p{L})", regex.IGNORECASE)
 _CLAUSE = regex.compile(r"[,;:()—–،、；]|\b(?:but|however|although|unless|aber|mais|pero)\b", regex.IGNORECASE)
 
 
@@ -112,9 +113,9 @@ class SupportScorer:
         wanted = frozenset(stems(statement, self._language))
         first, second = sorted((self._window(statement, n) for n in valid), key=lambda window: -window.score)[:2]
         joint = max(first.score, _NEIGHBOUR * self._overlap(wanted, first.stems | second.stems))
-        lost = numbers(statement) - set().union(*(self._numbers[n] for n in valid))
+        lost = self.loses_number(statement, valid)
         flipped = bool(negations(statement)) != (first.negated or second.negated)
-        return max(best.score, _penalised(joint, lost=bool(lost), flipped=flipped))
+        return max(best.score, _penalised(joint, lost=lost, flipped=flipped))
 
     def holds(self, n: int) -> bool:
         """Whether passage `n` is among the evidence."""
@@ -126,8 +127,8 @@ class SupportScorer:
         Rows of tables are said with the names of their columns.
         """
         passage = self._evidence[n]
-        rows = table_rows(passage.text)
-        texts = [rows.get(own.start, passage.text[own.start : own.end]) for own in self._sentences[n]]
+        rows = table_rows(passage.opened)
+        texts = [rows.get(own.start, passage.opened[own.start : own.end]) for own in self._sentences[n]]
         heading = passage.heading[-1] if passage.heading else passage.title
         return heading, texts, self._window(statement, n).index
 
@@ -136,6 +137,10 @@ class SupportScorer:
         windows = [self._window(statement, n) for n in dict.fromkeys(cited) if n in self._evidence]
         best = max(windows, key=lambda window: window.score, default=None)
         return best is not None and best.score > 0 and bool(negations(statement)) != best.negated
+
+    def loses_number(self, statement: str, cited: Iterable[int]) -> bool:
+        """Return whether `statement` has a number that none of the cited passages has."""
+        return bool(numbers(statement) - set().union(*(self._numbers[n] for n in cited if n in self._evidence)))
 
     def matches(self, question: str, n: int) -> list[Support]:
         """Every sentence of passage `n` with how well it speaks to `question`, in reading order.
@@ -190,6 +195,11 @@ class SupportScorer:
 
     def _weight(self, stem: str) -> float:
         return math.log(1 + self._count / (0.5 + self._frequency[stem]))
+
+
+def begins_yes_or_no(statement: str) -> bool:
+    """Return whether a statement answers with *yes* or *no* before it says more."""
+    return bool(_YES_NO.match(statement))
 
 
 @lru_cache(512)

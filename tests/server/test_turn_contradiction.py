@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from server.rewriters import open_pairs
+from server.settings import Settings
 from server.turn.contradiction import (
     READINGS,
     PairReading,
@@ -114,6 +117,22 @@ def test_what_cites_nothing_or_is_quoted_word_for_word_is_not_read() -> None:
     assert not reader.pairs
 
 
+def test_a_statement_that_begins_with_yes_or_no_is_judged_by_its_words() -> None:
+    reader = Reader(lambda *_: TURNED)
+    assert verify([judged("Yes, leave lasts ten weeks.", 1)], SCORER, reader) == []  # type: ignore[arg-type]
+    assert not reader.pairs
+
+
+def test_sentences_are_cut_where_a_passage_begins_within_its_block() -> None:
+    lead = "| Format | Limit |\n|---|---|\n| GIF | 1 MB |\n"
+    [whole] = evidence(lead + "| PDF | 50 MB |\n| PNG | 5 MB |\n")
+    cut = whole.model_copy(update={"text": whole.text[len(lead) :], "start": len(lead), "opening": lead.rstrip("\n")})
+    assert cut.opened == whole.text
+    _, texts, place = SupportScorer([cut]).around("PNG files may have 5 MB.", 1)
+    assert texts[place] == "Format: PNG; Limit: 5 MB."
+    assert not any("GIF" in text for text in texts)
+
+
 def test_a_long_answer_is_read_no_further_than_the_bound() -> None:
     reader = Reader(lambda *_: SILENT)
     verify([judged(f"Leave lasts {n} weeks.", 1, 2) for n in range(40)], SCORER, reader)  # type: ignore[arg-type]
@@ -127,6 +146,22 @@ def test_the_joined_score_follows_each_of_its_parts() -> None:
     assert joined(1.0, [TURNED])[0] < SUPPORTED
     assert not joined(0.1, [SILENT])[1]
     assert joined(1.0, [SURE, TURNED]) == joined(1.0, [SURE])
+
+
+def test_no_reading_raises_the_score_of_what_words_show_to_be_turned() -> None:
+    statement = judged("Parental leave lasts nine weeks.", 1), judged("It may not be taken in two parts.", 1)
+    assert verify(statement, SCORER, Reader(lambda *_: SURE)) == []  # type: ignore[arg-type]
+    events = verify(statement, SCORER, Reader(lambda *_: TURNED))  # type: ignore[arg-type]
+    assert [event.contradicted for event in events] == [True, True]
+
+
+def test_the_packaged_model_reads(model_home: Path) -> None:
+    model = open_pairs(Settings(home=model_home))
+    assert model is not None
+    evidence_ = "Wide logs. Entries are kept for seven days. After that they are deleted."
+    true, turned = (model.read(f"Entries are kept for {days} days.", evidence_) for days in ("seven", "thirty"))
+    assert true.supported > 0.8 > true.contradicted
+    assert turned.contradicted > 0.5 > turned.supported
 
 
 def test_a_large_model_s_contradicted_sentence_is_told_before_the_turn_is_done() -> None:

@@ -119,11 +119,18 @@ def test_who_may_not_open_a_page_is_told_on_a_page_and_a_program_in_json(serve: 
     assert api.json()["error"] == told.json()["error"] | {"code": api.json()["error"]["code"]}
 
 
-def test_a_failure_of_the_page_has_the_shape_of_the_api_and_keeps_the_connection(page: Any) -> None:
+def test_a_failure_of_the_page_has_the_shape_of_the_api_and_keeps_the_connection(
+    page: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import gradio.routes
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(gradio.routes.App, "get_blocks", fail)
     with page.client() as client:
         for _ in range(2):
-            asked = {"data": [], "fn_name": "stop", "component_id": 10**6, "session_hash": "x"}
-            answer = client.post("/gradio_api/component_server", json=asked)
+            answer = client.get("/config")
             assert answer.status_code == 500
             assert answer.json()["error"]["type"] == "server_error"
 

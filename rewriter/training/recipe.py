@@ -20,6 +20,9 @@ from rewriter.protocol import RecipeError
 from text.asking import AskingLengths
 
 RECIPES = resources.files("rewriter") / "recipes"
+DATA = resources.files("rewriter") / "data"
+PACKAGED = "packaged:"
+"""Begins the path of a data file that comes with the project."""
 
 
 class _Part(BaseModel):
@@ -29,12 +32,18 @@ class _Part(BaseModel):
 class DataPart(_Part):
     """One file in a mixture. `weight` is how often each example comes by in an epoch; fractions draw a sample.
 
-    `hold_out` is the share of conversations kept from training; one half of them is dev, the other is test.
+    `path` is relative to the folder of the data; `packaged:NAME` is a file of `rewriter/data`. `hold_out` is the share of
+    conversations kept from training; one half of them is dev, the other is test.
     """
 
     path: str
     weight: float = Field(1.0, gt=0)
     hold_out: float = Field(0.0, ge=0, lt=1)
+
+    def file(self, root: Path) -> Path:
+        """Return where the file lies, with the data in the folder `root`."""
+        packaged = self.path.removeprefix(PACKAGED)
+        return root / self.path if packaged == self.path else Path(str(DATA / packaged))
 
 
 class Stage(_Part):

@@ -210,7 +210,7 @@ class Mixture:
         self._rows: dict[DataPart, list[Any]] = {}
         self.sources: list[TrainingSource] = []
         for part in recipe.stage.data:
-            path = root / part.path
+            path = part.file(root)
             if not path.is_file():
                 raise ExampleError(f"There is no file {path}; recipes take their paths from the folder of --data.")
             rows = self._rows[part] = list(family(recipe.model.family).read(path))

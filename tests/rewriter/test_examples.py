@@ -10,6 +10,7 @@ import pytest
 
 from rewriter.examples import RewriteExample, read_examples, write_examples
 from rewriter.protocol import ExampleError, Message
+from rewriter.training.recipe import DataPart
 
 ROW = RewriteExample(
     "d1#3",
@@ -129,3 +130,17 @@ def test_a_file_that_is_cut_off_or_missing_is_an_error(tmp_path: Path) -> None:
     noise.write_bytes(gzip.compress(b"x"))
     with pytest.raises(ExampleError, match="cannot be read"):
         list(read_examples(noise))
+
+
+@pytest.mark.parametrize(("name", "least"), [("train", 2000), ("dev", 200)])
+def test_the_packaged_dialogs_are_examples(name: str, least: int) -> None:
+    examples = list(read_examples(DataPart(path=f"packaged:dialogs.{name}.jsonl").file(Path("elsewhere"))))
+    assert len(examples) > least
+    assert len({example.id for example in examples}) == len(examples)
+    follow_ups = [example for example in examples if example.history]
+    assert sum(example.needs_rewrite for example in follow_ups) > 0.7 * len(follow_ups)
+    assert all(example.needs_rewrite for example in follow_ups if example.kind in ("pronoun", "ellipsis", "far"))
+    assert all(example.evidence for example in examples if example.answerability == "answerable")
+    assert {example.dialog.rpartition("-")[0] for example in examples} >= (
+        {"pi-hole"} if name == "dev" else {"traefik"}
+    )

@@ -32,7 +32,7 @@ class _Part(BaseModel):
 class DataPart(_Part):
     """One file in a mixture. `weight` is how often each example comes by in an epoch; fractions draw a sample.
 
-    `path` is relative to the folder of the data; `packaged:NAME` is a file of `rewriter/data`. `hold_out` is the share of
+    `path` is relative to the folder of the data; `packaged:NAME` is of `rewriter/data`. `hold_out` is the share of
     conversations kept from training; one half of them is dev, the other is test.
     """
 

@@ -75,7 +75,10 @@ def open_task_runner(
     patient = llm.model_copy(update={"timeout_seconds": max(llm.timeout_seconds, ANSWER_SECONDS)})
     engine = open_engine(settings.model_copy(update={"llm": patient}))
     if isinstance(engine, NoEngine):
-        raise SettingsError("Making propositions and dialogs needs a language model, but llm.model is `none`.")
+        raise SettingsError(
+            "Making propositions and dialogs needs a language model: give --model, such as qwen2.5-coder-1.5b-instruct, "
+            "which runs here."
+        )
     here = isinstance(engine, LocalEngine)
     try:
         name = Path(llm.model).name if here else llm.asked_name

@@ -93,7 +93,8 @@ SEED = 13
 PATIENT = 60.0
 """Seconds a new rewriter may take for a turn while it is judged."""
 NO_PAIRS = (
-    "There is nothing to make pairs from: set llm.model to a language model that writes dialogs, name a folder of "
+    "There is nothing to make pairs from: name a language model that writes dialogs with --model (such as "
+    "qwen2.5-coder-1.5b-instruct, which runs here), a folder of "
     "`anaphora synth` with --dialogs, give reviewed feedback or rows of your own with --also, or review turns on the "
     "workbench and take --from review."
 )

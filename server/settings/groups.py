@@ -61,10 +61,10 @@ class LLMSettings(SettingsGroup):
     """The language model that writes the answer."""
 
     model: str = Field(
-        "qwen2.5-coder-1.5b-instruct",
-        description="A registered name, a GGUF file or `hf:OWNER/REPO/FILE.gguf` of the hub (runs here), `ollama:NAME` "
-        "or `vllm` (servers of this machine), an OpenAI-compatible base URL (`URL#NAME` names a model there), "
-        "`none`, or `ENGINE:…` of another package.",
+        "none",
+        description="`none` (answers are quoted), a registered name, a GGUF file or `hf:OWNER/REPO/FILE.gguf` of the hub "
+        "(runs here), `ollama:NAME` or `vllm` (servers of this machine), an OpenAI-compatible base URL (`URL#NAME` names a "
+        "model there), or `ENGINE:…` of another package.",
     )
     choices: dict[str, str] = Field(
         default={},

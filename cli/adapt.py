@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from cli.shared.options import Cpu, overriding
+from cli.shared.options import Cpu, LanguageModel, overriding
 from cli.shared.state import InputError, State, state_of
 from cli.train import machine_of, with_fetched_base
 from text.files import write_text
@@ -46,6 +46,7 @@ def adapt(
         ),
     ] = "",
     recipe: Annotated[str, typer.Option(help="What to train: a recipe's name or a TOML file.")] = "terms",
+    model: LanguageModel = "",
     dialogs: Annotated[
         Path | None, typer.Option(help="Finished folder of `anaphora synth`, instead of having dialogs written here.")
     ] = None,
@@ -87,8 +88,8 @@ def adapt(
     need_extra("train,eval", "Adapting a rewriter", "torch", "transformers", "onnx", "ir_measures")
     if not (paths or reviewed):
         raise InputError("Say which documents to adapt to, or take --from review.")
-    searched = {"collection": collection or name} if paths or not reviewed else overriding(collection=collection)
-    settings = state.settings(searched)
+    wanted = collection if reviewed and not paths else collection or name
+    settings = state.settings(overriding(collection=wanted, llm__model=model))
     kind = read_recipe(recipe).model.kind
     if kind == RERANKERS and settings.retrieval.rerank == "never":
         raise InputError("retrieval.rerank is `never`: a cross-encoder would neither be measured nor serve.")

@@ -76,8 +76,8 @@ def open_task_runner(
     engine = open_engine(settings.model_copy(update={"llm": patient}))
     if isinstance(engine, NoEngine):
         raise SettingsError(
-            "Making propositions and dialogs needs a language model: give --model, such as qwen2.5-coder-1.5b-instruct, "
-            "which runs here."
+            "Making propositions and dialogs needs a language model: give --model, such as "
+            "qwen2.5-coder-1.5b-instruct, which runs here."
         )
     here = isinstance(engine, LocalEngine)
     try:

@@ -62,9 +62,9 @@ class LLMSettings(SettingsGroup):
 
     model: str = Field(
         "none",
-        description="`none` (answers are quoted), a registered name, a GGUF file or `hf:OWNER/REPO/FILE.gguf` of the hub "
-        "(runs here), `ollama:NAME` or `vllm` (servers of this machine), an OpenAI-compatible base URL (`URL#NAME` names a "
-        "model there), or `ENGINE:…` of another package.",
+        description="`none` (answers are quoted), a registered name, a GGUF file or `hf:OWNER/REPO/FILE.gguf` of the "
+        "hub (runs here), `ollama:NAME` or `vllm` (servers of this machine), an OpenAI-compatible base URL (`URL#NAME` "
+        "names a model there), or `ENGINE:…` of another package.",
     )
     choices: dict[str, str] = Field(
         default={},

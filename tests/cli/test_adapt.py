@@ -139,5 +139,5 @@ def test_without_a_model_dialogs_or_rows_it_says_so(
     monkeypatch.setenv("ANAPHORA_LLM__MODEL", "none")
     code, output = anaphora(home, "adapt", str(documents))
     assert code == 3
-    assert "There is nothing to make pairs from: set llm.model" in output
+    assert "There is nothing to make pairs from: name a language model" in output
     assert not (home / "collections").exists()

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import uvicorn
 from fastapi import FastAPI
@@ -17,6 +17,9 @@ import ui
 from server.api.app import create_app
 from server.chat import ChatService, open_service
 from server.settings import LLMSettings, RetrievalSettings, ServerSettings, Settings
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 T = TypeVar("T")
 
@@ -83,6 +86,20 @@ class Site:
             await self._leave.wait()
             server.should_exit = True
             await serving
+
+
+_SETTLED = """Promise.allSettled(document.getAnimations()
+  .filter((each) => each.effect.getComputedTiming().iterations !== Infinity)
+  .map((each) => each.finished)).then(() => {})"""
+
+
+def violations(page: Page) -> list[tuple[str, list[str]]]:
+    """Return rule and nodes of what axe finds above minor, once nothing on the page moves or fades."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    page.evaluate(_SETTLED)
+    found = Axe().run(page).response["violations"]
+    return [(one["id"], [node["html"][:200] for node in one["nodes"]]) for one in found if one["impact"] != "minor"]
 
 
 def _listen() -> socket.socket:

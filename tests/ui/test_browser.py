@@ -12,6 +12,7 @@ import pytest
 
 from server.chat import NotFound
 from server.chat.error_mapping import QueueFull
+from tests.ui.site import violations
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Route
@@ -427,8 +428,6 @@ def test_a_phone_that_loses_the_network_twice_has_its_answer(browser: Browser, s
 
 
 def test_the_page_speaks_german_japanese_and_arabic_from_right_to_left(browser: Browser, site: Site) -> None:
-    from axe_playwright_python.sync_playwright import Axe
-
     from tests.ui.conftest import Visitor
 
     context = browser.new_context(viewport={"width": 1440, "height": 900}, locale="de-AT")
@@ -476,8 +475,7 @@ def test_the_page_speaks_german_japanese_and_arabic_from_right_to_left(browser: 
     assert page.locator(".panel h2").inner_text() == "المصادر"
     assert at_left(".panel") == 0 < at_left(".chat") < at_left(".rail"), "the three parts are mirrored"
     assert "every three months" in person.last(".answer")
-    found = [one for one in Axe().run(page).response["violations"] if one["impact"] in ("serious", "critical")]
-    assert [(one["id"], [node["html"][:200] for node in one["nodes"]]) for one in found] == []
+    assert violations(page) == []
 
     page.click(".turn:last-child .searched > summary")
     page.click(".turn:last-child .variants > summary")
@@ -707,24 +705,18 @@ def test_back_walks_the_conversations_and_two_tabs_agree(visitor: Visitor, tmp_p
 
 
 def test_nothing_keeps_anybody_out(visitor: Visitor, browser: Browser, site: Site) -> None:
-    from axe_playwright_python.sync_playwright import Axe
-
     page = visitor.page
 
-    def problems() -> list[tuple[str, list[str]]]:
-        found = Axe().run(page).response["violations"]
-        return [(one["id"], [node["html"][:200] for node in one["nodes"]]) for one in found if one["impact"] != "minor"]
-
-    assert problems() == []
+    assert violations(page) == []
     visitor.ask("How often should I descale the kettle?")
     visitor.ask("Which form is it?")
     page.click(".turn:first-child .searched > summary")
     page.wait_for_selector(".follow-ups button")
-    assert problems() == []
+    assert violations(page) == []
     page.click(".turn .chip")
     page.click(".source.selected .open")
     page.wait_for_selector(".reader[open] mark")
-    assert problems() == []
+    assert violations(page) == []
     site.ask(site.service.conversations.create("docs", "Another"))
     page.reload()
     page.wait_for_selector(".turn .chip")

@@ -6,23 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
+from tests.ui.site import violations
 
+if TYPE_CHECKING:
     from tests.ui.conftest import Visitor
     from tests.ui.site import Site
 
 pytestmark = pytest.mark.browser
 
 HOSTILE = "Where is the ladle <img src=x onerror=window.owned=1>?"
-
-
-def check(page: Page) -> None:
-    """No serious or moderate finding of axe."""
-    from axe_playwright_python.sync_playwright import Axe
-
-    found = Axe().run(page).response["violations"]
-    assert [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] != "minor"] == []
 
 
 def test_turns_are_reviewed_by_keys(visitor: Visitor, site: Site) -> None:
@@ -56,7 +48,7 @@ def test_turns_are_reviewed_by_keys(visitor: Visitor, site: Site) -> None:
     page.keyboard.type("In the lower one.")
     page.keyboard.press("Control+Enter")
     page.wait_for_selector("[data-part=rows] li:has-text('answer (counts)')")
-    check(page)
+    assert violations(page) == []
     turn = page.url.partition("turn=")[2]
     kept = site.ask(site.service.reviews.get(turn)).current
     assert kept is not None
@@ -77,6 +69,6 @@ def test_turns_are_reviewed_by_keys(visitor: Visitor, site: Site) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     page.click("[data-action=theme]")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    check(page)
+    assert violations(page) == []
     page.reload()
     page.wait_for_selector("[data-part=asked]:has-text('ladle'), [data-part=asked]:has-text('How often')")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.eventually import eventually
+from tests.ui.site import violations
 from text.progress import progress_reporter, track_progress
 
 if TYPE_CHECKING:
@@ -43,11 +44,7 @@ def bench(browser: Browser, site: Site) -> Iterator[Page]:
 
 def is_accessible(page: Page) -> None:
     """axe finds nothing serious, and nothing is wider than a phone."""
-    from axe_playwright_python.sync_playwright import Axe
-
-    page.wait_for_timeout(200)
-    found = [one for one in Axe().run(page).response["violations"] if one["impact"] in ("serious", "critical")]
-    assert not found, json.dumps(found, indent=1)[:3000]
+    assert violations(page) == []
     page.set_viewport_size({"width": 390, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     page.set_viewport_size({"width": 1280, "height": 900})

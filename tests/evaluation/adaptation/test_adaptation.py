@@ -156,7 +156,7 @@ def rows(folder: Path) -> Path:
 
 def test_without_dialogs_rows_or_a_model_it_says_what_to_give(tmp_path: Path) -> None:
     tools = FakeTools()
-    with pytest.raises(EvaluationError, match=r"llm\.model .* --dialogs, .* --also"):
+    with pytest.raises(EvaluationError, match=r"--model .* --dialogs, .* --also"):
         Adaptation(tmp_path, AdaptationPlan("town", (), "terms"), tools).run()
     assert not tools.done
 

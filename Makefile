@@ -44,6 +44,10 @@ install: $(VENV)/.installed ## Set up .venv, with EXTRAS if any are named
 
 install-dev: $(VENV)/.installed-dev ## Set up .venv with what the tests need
 
+ifeq ($(DOCS),docs)
+run: export ANAPHORA_SERVER__QUESTIONS ?= {"docs": ["Which files can it read?", "Is a GPU needed?", \
+  "Can a file crash the server?", "Does Anaphora send anything out?"]}
+endif
 run: $(VENV)/.installed ## Fetch models, index DOCS and serve the page
 	@$(BIN)/anaphora serve --docs "$(DOCS)" --port "$(PORT)" $(if $(MODEL),--model "$(MODEL)")
 

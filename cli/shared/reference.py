@@ -128,7 +128,9 @@ def allowed(field: FieldInfo) -> str:
     """The values a setting takes, in words."""
     annotation = field.annotation
     if get_origin(annotation) is dict:
-        return f"table of names, each with one of {_choices(get_args(annotation)[1])}"
+        of = get_args(annotation)[1]
+        many = "texts" if get_origin(of) is tuple else "a text"
+        return f"table of names, each with {f'one of {_choices(of)}' if get_origin(of) is Literal else many}"
     if get_origin(annotation) is Literal:
         return _choices(annotation)
     if any(get_origin(kind) is dict for kind in get_args(annotation)):

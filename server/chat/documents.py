@@ -1,4 +1,4 @@
-"""Documents as they are shown: references, links, pages and images, and questions that their headings answer."""
+"""Documents as they are shown: references, links, pages and images, and the questions among their headings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import posixpath
 import re
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -94,12 +94,12 @@ class DocumentText(View):
 
 
 class Suggestion(View):
-    """A question that the section of this document should answer."""
+    """A question that the section of this document should answer; an operator's names none."""
 
     question: str
-    document_id: str
-    title: str
-    heading: tuple[str, ...]
+    document_id: str = ""
+    title: str = ""
+    heading: tuple[str, ...] = ()
 
 
 class PassageView(View):
@@ -337,81 +337,49 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Verbs that hardly begin a heading as nouns: "Query parameters" asks for nothing, "Turn off" does.
-_IMPERATIVE = _words(
-    """add allow ask build call change check choose clean collect combine compare compute configure connect convert
-    create customise customize declare define delete deploy disable edit enable export extend fetch find fix generate
-    get handle hide import improve include inspect install integrate keep load make manage measure merge migrate mount
-    move open override parse pass prepare prevent publish raise read receive reduce register reload remove rename
-    replace restart restore restrict reuse run save secure select send serve set share show sign sort split start stop
-    store submit switch sync tell translate tune turn upload use validate verify wrap write"""
+_ASKING = _words(
+    """how what when where which who whom whose why can could do does is are may must should will
+    wie was wann wo welche welcher welches wer warum wieso kann können darf muss ist sind
+    cómo qué cuándo dónde cuál cuáles quién por puedo puede hay comment que quel quelle quels quelles quand où qui
+    pourquoi combien peut-on puis-je est-ce كيف ما ماذا متى أين لماذا من هل كم"""
 )
-_STANDING = _words(
-    """changelog license licence contributing contents index overview introduction summary notes note references
-    reference appendix faq todo about readme history credits authors see also recap info tip warning example
-    examples usage more next steps"""
-)
-
-
-_ASKING = _words("how what when where which who whom whose why can could do does is are may must should will")
 _BEING = _words("is are was were can must should will")
-_ARTICLES = _words("a an the")
-_NUMBERED = re.compile(
-    r"(?i)(?:section|chapter|part|step|lesson|day|week|page|figure|table|appendix)\W*[\dA-Z]{1,3}\b.*"
-)
-"""A heading that counts."""
+_UNSPACED = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}]")
 
 
-def question_about(heading: str) -> str | None:
-    """A question a section of this heading answers; None where the heading says too little."""
-    heading = re.sub(r"[`*_#]|\{[^}]*\}|^\W*\d+(\.\d+)*\.?\s+", "", heading).strip().rstrip(".:")
-    words = heading.lower().split()
-    if not 4 <= len(heading) <= 60 or len(words) > 8 or all(word in _STANDING for word in words):
+def question_of(heading: str) -> str | None:
+    """The question that a heading is, without its number and marks; None where it asks nothing by itself."""
+    heading = re.sub(r"[`*_#]|\{[^}]*\}|^\W*\d+(\.\d+)*\.?\s+", "", heading).strip()
+    words = heading.lower().lstrip("¿").split()
+    if not 4 <= len(heading) <= 80:
         return None
-    if heading.endswith("?"):
-        return heading if words[0] in _ASKING and len(words) > 2 else None
-    if words[0] in _ASKING:
-        return f"{heading}?" if len(words) > 2 and words[0] == "what" and words[1] in _BEING else None
-    if _NUMBERED.fullmatch(heading):
-        return None
-    if words[0] in _IMPERATIVE and len(words) > 1:
-        return f"How do I {heading[0].lower()}{heading[1:]}?"
-    if len(words) == 1 and words[0].isascii() and not heading[0].isupper():
-        return None
-    if words[0] in _ARTICLES:
-        heading = heading[0].lower() + heading[1:]
-    return f"What should I know about {heading}?"
+    if heading.endswith(("?", "？", "؟")):
+        return heading if _UNSPACED.search(heading) or (len(words) > 2 and words[0] in _ASKING) else None
+    return f"{heading}?" if len(words) > 2 and words[0] == "what" and words[1] in _BEING else None
 
 
 def suggestion(document_id: str, title: str, heading: tuple[str, ...]) -> Suggestion | None:
-    """The question that a section's heading makes."""
-    question = question_about(heading[-1]) if heading else None
+    """The question that a section's heading is."""
+    question = question_of(heading[-1]) if heading else None
     if question is None:
         return None
     return Suggestion(question=question, document_id=document_id, title=title or document_id, heading=heading)
 
 
 def pick(documents: Iterable[Document | DocumentText], count: int) -> list[Suggestion]:
-    """Questions over all documents: the best of each first, those before that ask how to do something."""
-    ranked = list[tuple[int, int, Suggestion]]()
+    """Questions over all documents: the first of each, then the second of each."""
+    ranked = list[tuple[int, Suggestion]]()
     for document in documents:
-        suggestions = [suggestion(document.id, document.title, section.heading) for section in document.sections]
-        best = sorted(
-            (suggestion for suggestion in suggestions if suggestion is not None),
-            key=lambda suggestion: _rank(suggestion.question),
-        )
-        ranked += [(n, _rank(suggestion.question), suggestion) for n, suggestion in enumerate(best[:_PER_DOCUMENT])]
+        found = [suggestion(document.id, document.title, section.heading) for section in document.sections]
+        ranked += enumerate(one for one in found if one is not None)
     chosen: dict[str, Suggestion] = {}
-    for _, _, picked in sorted(ranked, key=lambda rank_and_suggestion: rank_and_suggestion[:2]):
-        chosen.setdefault(picked.question, picked)
+    for n, picked in sorted(ranked, key=lambda each: each[0]):
+        if n < _PER_DOCUMENT:
+            chosen.setdefault(picked.question, picked)
     return list(chosen.values())[:count]
 
 
-def _rank(question: str) -> int:
-    return 1 if question.startswith("What should I know about") else 0
-
-
-READ = 12
+READ = 60
 """Documents whose headings are looked at."""
 TRIED = 16
 """Questions tried at most, and for how long, in seconds."""
@@ -422,10 +390,8 @@ EXAMPLES, FOLLOW_UPS = 4, 3
 
 
 def is_answered(search: TurnSearch, collection: str, suggestion: Suggestion) -> bool:
-    """Return whether a question is answered from the section that it is made of."""
-    # Nobody waits for a cross-encoder to read all passages: those that are quoted are enough.
-    plain = replace(search, reranker=None)
-    searched = plain.find(suggestion.question, collection=collection, k=2 * FOUND)
+    """Return whether a question is answered from the section that it heads."""
+    searched = search.find(suggestion.question, collection=collection, k=2 * FOUND)
     first = [hit for hit in searched.hits[:FOUND] if hit.passage.document_id == suggestion.document_id]
     here = [hit for hit in first if tuple(hit.passage.heading) == suggestion.heading]
     language = language_of_hits(searched.hits, search.settings.index.language)

@@ -353,12 +353,15 @@ class TurnService(ServiceBase):
 
     @requires("ask")
     async def examples(self, collection: str) -> list[Suggestion]:
-        """Questions over a spread of the collection's documents, those that ask how to do something first.
+        """The operator's questions (`server.questions`), then headings that are questions and are answered.
 
-        Found once for each version of a collection. Raises NotFound.
+        Headings are tried once for each version of a collection. Raises NotFound.
         """
         name = checked_name(collection)
         ownership = await self.existing(name)
+        curated = [Suggestion(question=question) for question in self.core.settings.server.questions.get(name, ())]
+        if len(curated) >= EXAMPLES:
+            return curated
         with index_errors():
             opened = await run_blocking(lambda: self.core.opened.get(name))
             key = name, opened.version
@@ -372,11 +375,13 @@ class TurnService(ServiceBase):
                     suggestions = await self._answered(name, ownership.group, candidates, EXAMPLES)
                     self.core.suggested = {old: was for old, was in self.core.suggested.items() if old[0] != name}
                     self.core.suggested[key] = suggestions
-                return self.core.suggested[key]
+                asked = {one.question for one in curated}
+                found = [one for one in self.core.suggested[key] if one.question not in asked]
+                return [*curated, *found][:EXAMPLES]
 
     @requires("ask")
     async def follow_ups(self, turn_id: str) -> list[Suggestion]:
-        """Suggest questions after a turn: about sections that it found, or next to the cited ones, and did not use.
+        """Headings that are questions, of sections that a turn found or next to the cited ones, and did not use.
 
         Raises NotFound.
         """

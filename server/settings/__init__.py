@@ -160,6 +160,11 @@ class ServerSettings(SettingsGroup):
         description="Longest life of a link by which a conversation is read without a key, in days; "
         "0 allows no such links.",
     )
+    questions: dict[str, tuple[Annotated[str, Field(pattern=r"\S", max_length=300)], ...]] = Field(
+        {},
+        description="Questions that the welcome page shows as they are, by the collection's name, such as "
+        '`{docs = ["How do I add documents?"]}`. With fewer than four, headings that are questions follow.',
+    )
     trusted_hosts: tuple[str, ...] = Field(
         (),
         description="Names under which people reach the server, such as `docs.example.org` or `*.example.org`; beside "

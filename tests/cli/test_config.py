@@ -113,6 +113,13 @@ def test_the_reference_in_the_documentation_is_current() -> None:
     assert REFERENCE.read_text("utf-8") == markdown(Settings), "run `anaphora config docs`"
 
 
+def test_a_question_without_words_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANAPHORA_SERVER__QUESTIONS", '{"docs": ["Is it free?", " "]}')
+    result = CliRunner().invoke(app, ["config"])
+    assert result.exit_code == ExitCode.SETTINGS
+    assert "server.questions" in result.stderr
+
+
 def test_the_reference_describes_every_setting(empty_folder: Path) -> None:
     result = CliRunner().invoke(app, ["config", "docs", "reference.md"])
     assert result.exit_code == 0

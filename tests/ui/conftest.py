@@ -37,6 +37,10 @@ The alarm beeps when the kettle is dry. To turn the alarm off, hold the lid butt
 |---|---|
 | Filter | one year |
 | Seal | four years |
+
+## What does the lid seal keep in?
+
+The lid seal keeps the steam in.
 """
 
 VALVE = """# Steam

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+CURATED = ("How often should I descale it, <b>really</b>?",)
+"""The operator's questions about `docs`."""
+
 
 class Site:
     """The running server: its address, its service, and a way to ask the service something from a test."""
@@ -70,7 +73,7 @@ class Site:
             home=self._home,
             llm=llm,
             retrieval=RetrievalSettings(rerank="never", profile=self._profile),
-            server=ServerSettings(max_body_mb=2, share_days=3),
+            server=ServerSettings(max_body_mb=2, share_days=3, questions={"docs": CURATED}),
         )
         async with open_service(settings) as self.service:
             job = await self.service.collections.index_paths("docs", [self._documents])

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import regex
 
+from rewriter.antecedents import resolve
 from rewriter.gate import RewriteGate, probability
 from rewriter.load import DESCRIPTION, Serving, verify
 from rewriter.onnx_weights import TOKENIZER
@@ -162,7 +163,8 @@ class TermScorer:
 class TermRewriter:
     """Expands a question by words of its history that it leaves out; writes no sentence.
 
-    A word is appended from probability `threshold` on, where the gate opens.
+    Where the gate opens, the item of a list that the question names is appended, else each word from probability
+    `threshold` on.
     `history_probability` of its rewrites is calibrated. Below the gate's threshold a question is kept, with the
     gate's certainty as confidence. Raises RunError where the folder's files are missing or damaged.
     """
@@ -192,7 +194,9 @@ class TermRewriter:
         terms: tuple[Term, ...] = ()
         if needs >= self._gate.threshold:
             chances = [probability(logit) for logit in scores.words]
-            terms = choose(conversation, reading, chances, self._threshold)
+            # Of a list the item that the question names says more than marked words, which come from all of its items.
+            item = resolve(conversation, question)
+            terms = (Term(item, 1.0),) if item else choose(conversation, reading, chances, self._threshold)
         result = Rewrite(question, "keep", 1 - needs, seconds=time.perf_counter() - started, history_probability=needs)
         if not terms:
             return result

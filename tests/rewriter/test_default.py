@@ -46,6 +46,13 @@ def test_a_question_that_stands_alone_is_kept(rewriter: Rewriter, question: str)
     assert made.confidence > 0.8
 
 
+def test_of_a_list_the_item_that_is_named_is_added(rewriter: Rewriter) -> None:
+    asked = Message("user", "How can I renew my license?")
+    answer = Message("assistant", "You can renew it 1) online, 2) by mail with form MV-44, or 3) at a DMV office.")
+    made = rewriter.rewrite(Conversation((asked, answer)), "what does the second one cost?")
+    assert made.text == "what does the second one cost? by mail with form MV-44"
+
+
 def test_every_added_word_was_said(rewriter: Rewriter) -> None:
     made = rewriter.rewrite(TALK, "and by fax?")
     said = " ".join(turn.text for turn in TALK.messages)

@@ -1,0 +1,57 @@
+"""Ordinals and the items of lists that they name."""
+
+from __future__ import annotations
+
+import pytest
+
+from rewriter.antecedents import enumerations, resolve
+from rewriter.protocol import Conversation, Message
+
+NUMBERED = "There are three ways: 1) by the web page, 2) by post (a form) or 3) at a counter. All are free."
+BULLETS = "These kinds exist:\n\n- counters, which only grow\n- gauges\n- histograms\n\nPick one."
+SENTENCE = "It sets `HOST`, `PORT` and `LOG_LEVEL`."
+PAIR = "There are two modes: direct and metadata."
+
+
+@pytest.mark.parametrize(
+    ("answer", "question", "item"),
+    [
+        (NUMBERED, "and the second one, what does it cost?", "by post (a form)"),
+        (NUMBERED, "the last sounds good, do I need an appointment?", "at a counter"),
+        (NUMBERED, "option 1, please", "by the web page"),
+        (BULLETS, "the first of those, can it go down?", "counters, which only grow"),
+        (BULLETS, "third?", "histograms"),
+        (SENTENCE, "is the third one needed?", "`LOG_LEVEL`"),
+        (PAIR, "how does the latter differ", "metadata"),
+    ],
+)
+def test_an_ordinal_names_an_item(answer: str, question: str, item: str) -> None:
+    asked = Message("user", "which are there?")
+    assert resolve(Conversation((asked, Message("assistant", answer))), question) == item
+    later = (asked, Message("assistant", answer), Message("user", "why?"), Message("assistant", "It says nothing."))
+    assert resolve(Conversation(later), question) == item, "the list of the answer before counts too"
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "how long does it last",
+        "is there a second form then",
+        "back to the first one you named",
+        "last question: what does it cost",
+        "what must I do first",
+        "the fifth one?",
+        "which one is free?",
+    ],
+)
+def test_other_questions_name_none(question: str) -> None:
+    assert resolve(Conversation((Message("user", "how?"), Message("assistant", NUMBERED))), question) is None
+
+
+def test_former_and_latter_are_of_two() -> None:
+    assert resolve(Conversation((Message("assistant", NUMBERED),)), "is the former free?") is None
+
+
+@pytest.mark.parametrize("text", [" " * 99_000 + "a", "\n" * 99_000, "1) " * 33_000, "a, " * 33_000 + "and b", "(a) - " * 16_000])
+def test_hostile_text_is_read_in_linear_time(text: str) -> None:
+    assert len(list(enumerations(text))) <= 1

@@ -52,6 +52,8 @@ def test_former_and_latter_are_of_two() -> None:
     assert resolve(Conversation((Message("assistant", NUMBERED),)), "is the former free?") is None
 
 
-@pytest.mark.parametrize("text", [" " * 99_000 + "a", "\n" * 99_000, "1) " * 33_000, "a, " * 33_000 + "and b", "(a) - " * 16_000])
+@pytest.mark.parametrize(
+    "text", [" " * 99_000 + "a", "\n" * 99_000, "1) " * 33_000, "a, " * 33_000 + "and b", "(a) - " * 16_000]
+)
 def test_hostile_text_is_read_in_linear_time(text: str) -> None:
     assert len(list(enumerations(text))) <= 1

@@ -38,7 +38,7 @@ class Plugin:
     their own policy on who may frame them. `authenticators` make a `server.api.security.sign_in.Authenticator` of the
     settings. `checks` are functions `(settings) -> findings` that `anaphora doctor` runs. `tables` are
     `server.store.schema.TableGroup`s. `audit_logs` are functions `(connection, *entries)` that keep entries of
-    `server.audit_log`.
+    `server.audit_log`. `answerers` make a `server.turn.run.Answerer` of `(core)`, or None while they are off.
 
         >>> Plugin(name="hello", summary="Say hello.", commands={"hello": "plugins.hello.command:app"})
     """
@@ -61,6 +61,7 @@ class Plugin:
     checks: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
     audit_logs: tuple[str, ...] = ()
+    answerers: tuple[str, ...] = ()
 
 
 @cache

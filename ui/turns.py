@@ -257,7 +257,9 @@ class TurnView:
             notices.append(Notice("error", self.error.message))
         if self.state == "interrupted":
             notices.append(Notice("", gettext("Stopped before the end.")))
-        if self.state == "refused":
+        if self.done and self.done.written:
+            notices.append(Notice("", gettext("A person wrote this answer, no model.")))
+        elif self.state == "refused":
             notices.append(Notice("refused", gettext("Other words in “Searched” may find better sources.")))
         if self.done and self.done.finish_reason == "length":
             notices.append(Notice("", gettext("The answer reached the longest length that is set and was cut.")))

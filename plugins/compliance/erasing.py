@@ -30,7 +30,19 @@ from server.store import Database, collection_rows, credentials, turns
 from server.store.conversations import clean_title
 from server.store.dialects import forget_deleted, json_text
 from server.store.records import FileResult
-from server.store.schema import CONVERSATIONS, FEEDBACK, JOBS, KEYS, REVIEWS, SHARES, STANDALONE, TRACES, TURNS, UPLOADS
+from server.store.schema import (
+    CONVERSATIONS,
+    FEEDBACK,
+    JOBS,
+    KEYS,
+    REVIEWS,
+    SHARES,
+    STANDALONE,
+    TRACES,
+    TURNS,
+    UPLOADS,
+    erased_tables,
+)
 from server.turn.events import DoneEvent, ErrorEvent, EvidenceEvent
 
 ERASED = "This answer was erased together with a document it was made from."
@@ -220,6 +232,11 @@ def forget_document(connection: Connection, collection: str, document_id: str, s
         files = [FileResult.model_validate(file) for file in json.loads(row.files)]
         remaining = [file.model_dump() for file in files if file.document_id != document_id]
         connection.execute(update(JOBS).where(JOBS.c.id == row.id).values(files=json.dumps(remaining)))
+    for table in erased_tables():
+        for row in connection.execute(select(table).where(table.c.collection == collection)).all():
+            texts = [value for value in row if isinstance(value, str)]
+            if _holds(texts, [*sentences, json.dumps(document_id)]):
+                connection.execute(delete(table).where(table.c.id == row.id))
     # Quotes made readable are made of one document's words, and of whatever else a version of its collection held.
     collection_rows.forget_cached(connection, collection)
     collection_rows.forget_uploads(connection, collection, upload_name(document_id))
@@ -239,7 +256,7 @@ def forget_person(connection: Connection, principal: str) -> Erasure:
     erased = gone(TURNS)
     turns.mark_shown(connection, left)
     feedback = gone(FEEDBACK)
-    for table in (REVIEWS, UPLOADS, STANDALONE):
+    for table in (REVIEWS, UPLOADS, STANDALONE, *erased_tables()):
         gone(table)
     connection.execute(update(JOBS).where(JOBS.c.owner == principal).values(owner=""))
     credentials.end_sessions(connection, principal)

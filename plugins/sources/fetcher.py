@@ -1,24 +1,21 @@
 """Requests to addresses that others name: none reaches a private machine, and none is without bounds.
 
-A name is resolved once for a connection, every address it has is checked, and the connection goes to one that was
-checked: a name that means another machine a moment later (DNS rebinding) gains nothing. A redirect is a new request.
-Proxies of the environment are not used: they would resolve the name anew. A request has its time as a whole, and its
-body its length once it is unpacked: a server can send single bytes for days, or a few that stand for gigabytes.
+`server.guard` checks the addresses. A redirect is a new request. A request has its time as a whole, and its body its
+length once it is unpacked: a server can send single bytes for days, or a few that stand for gigabytes.
 """
 
 from __future__ import annotations
 
-import math
 import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import httpcore
 import httpx
 
 from plugins.sources.source import Guard, SourceError, size_problem
+from server.guarded_http import guarded_transport
 
 AGENT = "anaphora (documentation index)"
 _REDIRECTS = 5
@@ -27,50 +24,6 @@ _WHOLE_SECONDS = 120.0
 _GZIP = 31
 """Tells zlib the frame."""
 _PARSED_BYTES = 4 << 20
-
-
-class _TimedStream(httpcore.NetworkStream):
-    """A connection on which no wait is longer than `left` makes of it."""
-
-    def __init__(self, stream: httpcore.NetworkStream, left: Callable[[float | None], float]) -> None:
-        self._stream = stream
-        self._left = left
-        self.close = stream.close  # type: ignore[method-assign]
-        self.get_extra_info = stream.get_extra_info  # type: ignore[method-assign]
-
-    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self._stream.read(max_bytes, self._left(timeout))
-
-    def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._stream.write(buffer, self._left(timeout))
-
-    def start_tls(
-        self, ssl_context: Any, server_hostname: str | None = None, timeout: float | None = None
-    ) -> httpcore.NetworkStream:
-        return _TimedStream(self._stream.start_tls(ssl_context, server_hostname, self._left(timeout)), self._left)
-
-
-class _GuardedBackend(httpcore.SyncBackend):
-    """Connects to checked addresses alone; what is asked there must be over by `until`."""
-
-    def __init__(self, guard: Guard) -> None:
-        self._guard = guard
-        self.until = math.inf
-
-    def connect_tcp(self, host: str, port: int, *more: Any, **options: Any) -> httpcore.NetworkStream:
-        *others, last = self._guard.addresses(host, port)
-        for address in others:
-            try:
-                return _TimedStream(super().connect_tcp(address, port, *more, **options), self._left)
-            except (httpcore.ConnectError, httpcore.ConnectTimeout):
-                continue
-        return _TimedStream(super().connect_tcp(last, port, *more, **options), self._left)
-
-    def _left(self, seconds: float | None) -> float:
-        left = self.until - time.monotonic()
-        if left <= 0:
-            raise httpcore.ReadTimeout("it takes too long")
-        return min(left, math.inf if seconds is None else seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +42,7 @@ class Fetcher:
 
     def __init__(self, guard: Guard, max_bytes: int) -> None:
         self.max_bytes = max_bytes
-        transport = httpx.HTTPTransport(verify=False, trust_env=False)
-        transport.close()
-        # This one checks certificates, which it loads with the first connection that needs them.
-        self._backend = _GuardedBackend(guard)
-        transport._pool = httpcore.ConnectionPool(max_connections=4, network_backend=self._backend)
+        transport, self._backend = guarded_transport(guard)
         headers = {"User-Agent": AGENT, "Accept-Encoding": "gzip"}
         self._client = httpx.Client(transport=transport, timeout=_SECONDS, headers=headers, trust_env=False)
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import re
-import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal, Protocol, Self, TypeAlias
@@ -16,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from index.errors import IndexingError
 from index.loaders.addresses import page_address
+from server.guard import AddressGuard
 from server.settings.groups import SettingsGroup
 from text.names import NAME_CHARS, NAME_PATTERN
 from text.sanitize import is_showable
@@ -189,50 +188,8 @@ def kind_of(location: str) -> SourceKind:
     return "git" if parts.path.endswith(".git") or (hosted and parts.path.count("/") == 2) else "web"
 
 
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")
-# Azure's machines reach their host by it, as they do by 169.254.169.254.
-_HOST = ipaddress.ip_address("168.63.129.16")
+class Guard(AddressGuard):
+    """The guard of sources."""
 
-Resolve: TypeAlias = Callable[[str, int], Sequence[str]]
-
-
-def system_addresses(host: str, port: int) -> list[str]:
-    """The addresses of a name, as this machine resolves it. Raises OSError."""
-    infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(address[4][0]) for address in infos))
-
-
-def is_public(address: str) -> bool:
-    """Whether an address is one of the public internet, those that are wrapped in an IPv6 address included."""
-    ip = ipaddress.ip_address(address.partition("%")[0])
-    if isinstance(ip, ipaddress.IPv6Address):
-        wrapped = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
-        if ip in _NAT64:
-            wrapped = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
-        if wrapped is not None:
-            return is_public(str(wrapped))
-        if ip.is_site_local:
-            return False
-    return ip != _HOST and ip.is_global and not ip.is_multicast and not ip.is_reserved
-
-
-@dataclass(frozen=True, slots=True)
-class Guard:
-    """Says to which addresses a connection may go. Names of `private_hosts` may have private ones."""
-
-    private_hosts: frozenset[str] = frozenset()
-    resolve: Resolve = system_addresses
-
-    def addresses(self, host: str, port: int) -> list[str]:
-        """The addresses of a host, all of them allowed. Raises SourceError."""
-        host = host.lower().strip("[]").rstrip(".")
-        try:
-            infos = list(self.resolve(host, port))
-            allowed = host in self.private_hosts or all(map(is_public, infos))
-        except (OSError, UnicodeError, ValueError) as error:
-            raise SourceError(f"{host} cannot be found ({error}): check the name") from error
-        if not allowed or not infos:
-            raise SourceError(
-                f"{host} is at a private address, which is not asked unless plugins.sources.private_hosts names it"
-            )
-        return infos
+    error = SourceError
+    setting = "plugins.sources.private_hosts"

@@ -262,6 +262,7 @@ class CollectionService(ServiceBase):
         await self._write(collection_rows.forget_sources, name)
         await self._write(collection_rows.forget_uploads, name)
         await self._write(collection_rows.forget_cached, name)
+        await self._write(collection_rows.forget_in_plugins, name)
 
     async def _room(self, name: str, file: str) -> Room | None:
         """Return the stored and the allowed bytes of the principal, without the file to be replaced; None without a

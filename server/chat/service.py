@@ -29,6 +29,7 @@ from server.chat.turns import TurnService
 from server.chat.uploads import Uploads
 from server.jobs import JobRunner
 from server.metrics import Metrics
+from server.plugins import parts
 from server.settings import Settings
 from server.store import Database, Runner, StoreError, jobs, turns
 from server.tracing import Tracing, open_tracing
@@ -64,6 +65,7 @@ class ServiceCore:
         self.runner = JobRunner(database, runner)
         self.admission = Admission(settings.server.concurrent_turns, self.metrics)
         self.patience = Patience(self.admission, remote=settings.llm.remote)
+        self._answerers = list(filter(None, (make(self) for make in parts("answerers"))))
         self.engine = self._engine(self.models, settings)
         self.chosen = {
             name: ChosenModels(self.models, settings.model_copy(update={"llm": settings.llm.chosen(name)}))
@@ -73,7 +75,9 @@ class ServiceCore:
         self.choices = {name: self._engine(models, models.keeper.settings) for name, models in self.chosen.items()}
 
     def _engine(self, models: ModelSource, settings: Settings) -> TurnEngine:
-        return TurnEngine(collection=self.opened.get, models=models, settings=settings)
+        return TurnEngine(
+            collection=self.opened.get, models=models, settings=settings, answerers=tuple(self._answerers)
+        )
 
     async def warm(self) -> None:
         """Load what a first turn would load. Failures are retried on first use."""

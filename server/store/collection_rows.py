@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, func, not_, or_,
 
 from server.access import DEFAULT_GROUP, Ownership
 from server.store.dialects import put
-from server.store.schema import GRANTS, SOURCES, STANDALONE, UPLOADS
+from server.store.schema import GRANTS, SOURCES, STANDALONE, UPLOADS, erased_tables
 from text.files import path_text
 
 CACHED = 5_000
@@ -41,6 +41,12 @@ def cache(
 def forget_cached(connection: Connection, collection: str) -> None:
     """Forget everything that was made of a collection."""
     connection.execute(delete(STANDALONE).where(STANDALONE.c.collection == collection))
+
+
+def forget_in_plugins(connection: Connection, collection: str) -> None:
+    """Forget what plugins keep about a collection."""
+    for table in erased_tables():
+        connection.execute(delete(table).where(table.c.collection == collection))
 
 
 def groups_of(connection: Connection, collection: str) -> list[str]:

@@ -250,26 +250,34 @@ Index("shares_by_conversation", SHARES.c.conversation_id)
 
 @dataclass(frozen=True, slots=True)
 class TableGroup:
-    """Tables of a plugin; `folder` holds further statements, in `sqlite.sql` and `postgresql.sql`.
+    """Tables of a plugin; `folder` holds further statements, in `sqlite.sql` and `postgresql.sql`, if there are any.
 
-    `seeded` names tables whose rows those statements insert.
+    `seeded` names tables whose rows those statements insert. `erased` are tables with `owner` and `collection`: a row
+    goes with these, and with a document that it names or quotes.
     """
 
     metadata: MetaData
-    folder: Path
+    folder: Path | None = None
     seeded: frozenset[str] = frozenset()
+    erased: tuple[Table, ...] = ()
 
     def make(self, connection: Connection) -> None:
         """Make the tables unless they are there."""
         if not inspect(connection).has_table(self.metadata.sorted_tables[0].name):
             self.metadata.create_all(connection, checkfirst=False)
-            run_statements(connection, self.folder)
+            if self.folder is not None:
+                run_statements(connection, self.folder)
 
 
 def all_tables() -> list[Table]:
     """Return the tables of the store and of its plugins; a table comes after those that it refers to."""
     groups = parts("tables")
     return [table for metadata in (METADATA, *(group.metadata for group in groups)) for table in metadata.sorted_tables]
+
+
+def erased_tables() -> list[Table]:
+    """Return the tables of plugins whose rows go with their owner, their collection and documents."""
+    return [table for group in parts("tables") for table in group.erased]
 
 
 def run_statements(connection: Connection, folder: Path) -> None:

@@ -106,6 +106,9 @@ LED = 2
 SAID = 0.5
 """A block of whose words the answer holds this share is there already."""
 
+_NO_PLACE = ("```", "~~~", "|")
+"""Behind a fence or the last bar of a row there is no place for a marker."""
+
 AnswerEvent = TokenEvent | CitationEvent | SupportEvent
 
 
@@ -196,6 +199,22 @@ class AnswerReader:
         self._show(("\n\n" if self._shown else "") + text)
         return self._take()
 
+    def write(self, text: str) -> list[AnswerEvent]:
+        """Show a person's text. Its markers cite whole passages; those that it leaves out are named at its end."""
+        parser = CitationParser(self._evidence, lambda _: False)
+        for piece in (*parser.feed(sanitize_text(text)), *parser.finish()):
+            self._name(piece.n) if isinstance(piece, Marker) else self._show(piece)
+        left = [n for n in self._evidence if n not in {citation.n for citation in self._citations}]
+        if left:
+            self._show("\n\n" if self._shown.endswith(_NO_PLACE) else " ")
+        for n in left:
+            self._name(n)
+        return self._take()
+
+    def _name(self, n: int) -> None:
+        self._show(f"[{n}]")
+        self._add_citation(n, None, f"[{n}]")
+
     def quote(self, support: Support) -> list[AnswerEvent]:
         """Show a sentence of the evidence as a block quotation with its citation."""
         self._show("\n\n" if self._shown else "")
@@ -203,8 +222,7 @@ class AnswerReader:
         text = quote_text(support, self._evidence[support.n])
         self._show("> " + text.replace("\n", "\n> "))
         end = len(self._shown)
-        # Behind a fence or the last bar of a row there is no place for a marker.
-        apart = "\n>\n> " if self._shown.endswith(("```", "~~~", "|")) else " "
+        apart = "\n>\n> " if self._shown.endswith(_NO_PLACE) else " "
         self._show(f"{apart}[{support.n}]")
         self._add_citation(support.n, support, f"[{support.n}]")
         self._add_support(start, end, (support.n,), 1.0)

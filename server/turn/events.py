@@ -217,6 +217,7 @@ class DoneEvent(_Event):
     seconds: dict[str, float] = Field(description="rewrite, search, rerank, first_token, total; seconds.")
     warning: str = Field(default="", description="What a person should know although the turn went well.")
     doubted: bool = Field(default=False, description="Whether the answer says itself that it may not answer.")
+    written: str = Field(default="", description="The id of the answer, where a person wrote it ahead; else empty.")
     folded: str = Field(
         default="", description="A model's text that the documents do not bear out, in whose place `answer` stands."
     )

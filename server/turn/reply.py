@@ -56,6 +56,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class WrittenAnswer:
+    """An answer that a person wrote ahead; it `refuses` where it only says where else to ask."""
+
+    id: str
+    text: str
+    passages: tuple[Evidence, ...] = ()
+    refuses: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Selection:
     """The evidence of a turn and what follows from it.
 
@@ -109,6 +119,14 @@ class Reply:
         nothing = EvidenceEvent(passages=[], reranked=False, seconds=0)
         self._watch.first_token()
         return [unchanged, nothing, *self.reader.say(text), self._done("answered")]
+
+    def written(self, answer: WrittenAnswer) -> list[Event]:
+        """Return the reply that a person wrote ahead: neither searched for nor checked."""
+        self.open(answer.passages)
+        self._watch.first_token()
+        evidence = EvidenceEvent(passages=list(answer.passages), reranked=False, seconds=0)
+        events: list[Event] = [evidence, *self.reader.write(answer.text)]
+        return [*events, self._done("refused" if answer.refuses else "answered", written=answer.id)]
 
     def extractive(self, plan: SearchPlan, selection: Selection) -> list[Event]:
         """Return the reply of a turn that asks no model: quotes, a question back, or a refusal."""
@@ -293,7 +311,9 @@ class Reply:
         """Show a system message with quotes below it."""
         return [*self.reader.say(text), *(event for quote in quotes for event in self.reader.quote(quote))]
 
-    def _done(self, status: Status, warning: str = "", alternatives: Sequence[Alternative] = ()) -> DoneEvent:
+    def _done(
+        self, status: Status, warning: str = "", alternatives: Sequence[Alternative] = (), written: str = ""
+    ) -> DoneEvent:
         answer = self.reader.answer()
         kinds: dict[Status, AnswerKind] = {"refused": "unanswerable", "quoted": "extractive"}
         kind = kinds.get(status)
@@ -314,6 +334,7 @@ class Reply:
             warning=warning,
             doubted=bool(warning) or (status == "quoted" and self._doubtful),
             folded=self._folded,
+            written=written,
             alternatives=list(alternatives),
             answerable=None if self._chances is None else round(self._chances.sufficient, 3),
             answer_kind=kind,

@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field
+from typing import TypeAlias
 
 from index.errors import CollectionNotFound, IndexingError
 from index.query import Hit, Where
@@ -32,7 +33,7 @@ from server.turn.evidence import excerpts, renumbered, select_evidence
 from server.turn.models import ModelSource, TurnModels
 from server.turn.prompt import TurnPrompt, build_prompt, evidence_budget
 from server.turn.question_parts import QuestionPart, conversation_before, covered, merge_part_events, split_question
-from server.turn.reply import Reply, Selection
+from server.turn.reply import Reply, Selection, WrittenAnswer
 from server.turn.search import EDITED, Searchable, SearchPlan, TurnSearch
 from server.turn.steps import Stopwatch, TurnFailed, run_blocking
 from server.turn.system_messages import smalltalk_reply, unsupported_language_notice
@@ -62,16 +63,29 @@ class TurnInput:
     split_questions: bool | None = None
 
 
+Answerer: TypeAlias = Callable[[TurnInput, SearchPlan, Searchable, TurnModels], WrittenAnswer | None]
+"""Finds the answer that a person wrote ahead; blocks."""
+
+
 class TurnEngine:
     """Answer questions over collections; one engine serves any number of turns at once.
 
-    `collection` opens a collection by name. `models` is asked for the models of each turn.
+    `collection` opens a collection by name. `models` is asked for the models of each turn. `answerers` are asked before
+    anything is searched.
     """
 
-    def __init__(self, *, collection: Callable[[str], Searchable], models: ModelSource, settings: Settings) -> None:
+    def __init__(
+        self,
+        *,
+        collection: Callable[[str], Searchable],
+        models: ModelSource,
+        settings: Settings,
+        answerers: Sequence[Answerer] = (),
+    ) -> None:
         self._collection = collection
         self._models = models
         self._settings = settings
+        self._answerers = answerers
 
     async def search(self, group: str = "") -> TurnSearch:
         """Return the searching half, with the models that a turn of `group` would use now."""
@@ -107,6 +121,10 @@ class TurnEngine:
             return
         try:
             plan = await turn.plan()
+            if (written := await turn.written(plan, self._answerers)) is not None:
+                for event in (plan.event(), *turn.reply.written(written)):
+                    yield event
+                return
             parts = await turn.split(plan)
             if parts:
                 async with aclosing(self._run_parts(turn, plan, parts)) as merged:
@@ -192,6 +210,18 @@ class Turn:
         plan = await search.planned(request.question, request.conversation, request.search_for, self.watch)
         self._searched = await self._opening
         return plan
+
+    async def written(self, plan: SearchPlan, answerers: Sequence[Answerer]) -> WrittenAnswer | None:
+        """Return the answer that a person wrote ahead, if one is to this question."""
+        if not answerers or self._numbers is not None:
+            return None
+        request, searched, models = self.request, self._searched, self._models
+        assert searched is not None, "plan() opens the collection"
+        with self.watch.begin("written") as step:
+            found = (answerer(request, plan, searched, models) for answerer in answerers)
+            answer = await run_blocking(lambda: next(filter(None, found), None), lambda: "search")
+            step.label(written=answer.id if answer else "")
+        return answer
 
     async def split(self, plan: SearchPlan) -> tuple[QuestionPart, ...]:
         """Return the parts to answer one by one; none if one section covers them all, or if splitting is off."""

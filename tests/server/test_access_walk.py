@@ -85,6 +85,7 @@ OPERATORS = by_role(403, 403, OK, foreign=None)
 THE_SERVER = by_role(403, 403, 403, foreign=None)
 NO_RUN = by_role(403, 403, 403, foreign=None, root=404)
 OF_ALPHA = by_role(OK, OK, OK, foreign=404)
+OF_ALPHAS_AGENTS = by_role(403, OK, OK, foreign=404)
 MANAGED = by_role(403, 403, OK, foreign=404)
 OPEN = {**EVERYBODY, "nobody": OK}
 BLOCKED = {**dict.fromkeys(PEOPLE, 404), "nobody": 401}
@@ -162,7 +163,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             rewriter={"kind": "none"},
             llm={"model": llm.url},
             server={"share_days": 7},
-            plugins={"widget": {"origins": ["https://www.example.org"]}},
+            plugins={"widget": {"origins": ["https://www.example.org"]}, "curated": {"enabled": True}},
         )
         running = _start(settings)
         try:
@@ -212,6 +213,8 @@ def filled(world: World, home: Path) -> World:
         "alpha reader", "POST", "/v1/chat/completions", json={"model": NAMES["collection"], "messages": messages}
     )
     world.ids["stateless"] = stateless["anaphora"]["turn_id"]
+    curated = f"/v1/collections/{NAMES['collection']}/curated"
+    world.ids["curated"] = world.get("alpha agent", "POST", curated, json=CURATED)["id"]
     pushed = {"name": NAMES["source"], "collection": NAMES["collection"], "kind": "push"}
     world.get("root", "POST", "/v1/sources", json=pushed)
     made = {"name": f"{WORDS['key']} made", "groups": [NAMES["group"]]}
@@ -286,6 +289,11 @@ def fresh_collection(world: World, who: str) -> Asked:
     return f"/v1/collections/{NAMES['collection']}", {}
 
 
+def fresh_curated(world: World, who: str) -> Asked:
+    place = f"/v1/collections/{NAMES['collection']}/curated"
+    return f"{place}/{world.get('alpha agent', 'POST', place, json=CURATED)['id']}", {}
+
+
 def fresh_key(world: World, who: str) -> Asked:
     made = {"name": "fresh", "groups": [NAMES["group"]]}
     return f"/v1/keys/{world.get('alpha operator', 'POST', '/v1/keys', json=made)['id']}", {}
@@ -314,6 +322,7 @@ def new_key(world: World, who: str) -> Asked:
 RATING = {"rating": "up"}
 UPLOAD = {"file": ("n.md", b"# N")}
 MESSAGES = [{"role": "user", "content": "What does wood cost?"}]
+CURATED = {"questions": [f"Who polishes {WORDS['heading']}?"], "answer": f"The {WORDS['body']}."}
 VAULT = "/v1/collections/{collection}"
 LIST_RESOURCES = {"jsonrpc": "2.0", "id": 1, "method": "resources/list", "params": {}}
 
@@ -393,6 +402,12 @@ API: dict[str, tuple[dict[str, int], Build]] = {
         by_role(404, 404, 404, foreign=404, root=404), at(VAULT + "/images/{paged}?name=a.png")
     ),
     "GET /v1/collections/{collection}/pages/{page}/{document_id:path}": (OF_ALPHA, at(VAULT + "/pages/1/{paged}")),
+    "GET /v1/collections/{collection}/curated": (OF_ALPHAS_AGENTS, at(VAULT + "/curated")),
+    "POST /v1/collections/{collection}/curated": (OF_ALPHAS_AGENTS, at(VAULT + "/curated", json=CURATED)),
+    "PATCH /v1/collections/{collection}/curated/{answer}": (
+        OF_ALPHAS_AGENTS, at(VAULT + "/curated/{curated}", json={"keeper": "Ada"})
+    ),
+    "DELETE /v1/collections/{collection}/curated/{answer}": (OF_ALPHAS_AGENTS, fresh_curated),
     "GET /v1/collections/{collection}/grants": (MANAGED, at(VAULT + "/grants")),
     "PUT /v1/collections/{collection}/grants/{group}": (
         {**MANAGED, "beta operator": 403}, at(VAULT + "/grants/{group}")

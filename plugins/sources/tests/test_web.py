@@ -19,9 +19,10 @@ import pytest
 from plugins.sources.fetcher import Fetcher
 from plugins.sources.mirror import SourceMirror, SyncReport
 from plugins.sources.service import open_connector
-from plugins.sources.source import Guard, Source, SourceError, is_public, system_addresses
+from plugins.sources.source import Guard, Source, SourceError
 from plugins.sources.tests.web_servers import FakeSite, Page, answer, serving
 from plugins.sources.web import canonical
+from server.guard import is_public, system_addresses
 
 HERE = ("127.0.0.1",)
 

@@ -1,0 +1,19 @@
+"""Curated answers: people answer a question ahead, and whoever asks for the same gets that before a model is asked.
+
+`store` keeps the answers, `matching` says which one is to a question, `answering` gives it to a turn, and `service`
+lets people of the house write them.
+"""
+
+from __future__ import annotations
+
+from server.plugins import Plugin
+
+plugin = Plugin(
+    name="curated",
+    summary="Give the answers that people of the house wrote ahead.",
+    settings="plugins.curated.settings:CuratedSettings",
+    routers=("plugins.curated.service:router",),
+    tables=("plugins.curated.store:TABLES",),
+    answerers=("plugins.curated.answering:answerer",),
+    workbench={"review": "plugins.curated:workbench_review"},
+)

@@ -1,0 +1,172 @@
+"""Which curated answer is to a question: the one whose own question means the same.
+
+A logistic model over the cosine of the two questions, the words that they share, and what the cross-encoder says of the
+pair where vectors and words leave it open. `benchmarks/bench_curated.py` fits it for the registered encoders
+(`matching.json`), so that at most one question in a hundred gets the answer to another one. Under any other encoder,
+and where numbers differ, only the same words count.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from index.query import Hit, Passage
+from plugins.curated.store import CuratedAnswer
+from server.turn.search import Searchable, SearchPlan
+from text.asking import QuestionContext
+from text.words import negations, numbers, stems, words
+
+if TYPE_CHECKING:
+    from index.encoders import Encoder, Vectors
+    from index.rerank import Reranker
+
+READER = "ms-marco-minilm-l12-conversations"
+"""The cross-encoder whose scores the model knows."""
+READ = 4
+"""Pairs that it reads of one question at most."""
+SECONDS = 0.5
+_REMEMBERED = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question: as `typed`, or as it was resolved into one sentence, and as it is `searched`, with words of the
+    conversation that it leans on."""
+
+    typed: str
+    searched: str
+    context: QuestionContext = field(default=QuestionContext())
+
+    @classmethod
+    def of(cls, plan: SearchPlan) -> Asked:
+        """Return the question of a turn."""
+        if plan.decision in ("keep", "expand", "failed", "refused"):
+            return cls(plan.question, plan.variants.rerank_question or plan.question, plan.context)
+        return cls(plan.meaning, plan.meaning)
+
+
+def signals(asked: Asked, question: str, typed: float, searched: float) -> dict[str, float]:
+    """Return what tells whether `question` means the same; `typed` and `searched` are the cosines to it."""
+    own, found, its = frozenset(stems(asked.typed)), frozenset(stems(asked.searched)), frozenset(stems(question))
+    leans = float(asked.searched != asked.typed)
+    return {
+        "cosine": searched,
+        "typed cosine": typed,
+        "leaning cosine": leans * searched,
+        "words searched": _share(its, found),
+        "words typed": _share(its, own),
+        "words known": _share(own, its),
+        "words new": float(min(8, len(own - its))),
+        "negation": float(bool(negations(asked.typed)) != bool(negations(question))),
+        "leans": leans,
+    }
+
+
+def _share(some: frozenset[str], of: frozenset[str]) -> float:
+    return len(some & of) / max(1, len(some))
+
+
+def same_words(asked: Asked, question: str) -> bool:
+    """Whether two questions have the same words in the same order."""
+    return words(asked.typed) == words(question)
+
+
+def differs(asked: Asked, question: str) -> bool:
+    """Whether one question has a number that the other has not."""
+    its = numbers(question)
+    return not (numbers(asked.typed) <= its <= numbers(asked.searched))
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """Weights by signal; a pair means the same from 0 on."""
+
+    bias: float
+    weights: Mapping[str, float]
+
+    def score(self, values: Mapping[str, float]) -> float:
+        """Return the log-odds, less the threshold."""
+        return self.bias + sum(weight * values[name] for name, weight in self.weights.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """The models of one encoder: without the cross-encoder and with it, which reads pairs that score `open` or more."""
+
+    unread: Model
+    read: Model
+    open: float
+
+
+@cache
+def fitted(encoder: str) -> Fitted | None:
+    """Return the models of an encoder by its registered name; None for one that was not measured."""
+    known = json.loads((files(__package__) / "matching.json").read_text("utf-8")).get(encoder)
+    return known and Fitted(Model(**known["unread"]), Model(**known["read"]), known["open"])
+
+
+class Matcher:
+    """Finds the curated answer to a question; remembers the vectors of the answers' questions."""
+
+    def __init__(self) -> None:
+        self._vectors: dict[tuple[str, str], Vectors] = {}
+
+    def best(
+        self,
+        plan: SearchPlan,
+        answers: Sequence[CuratedAnswer],
+        searched: Searchable,
+        encoder: Encoder,
+        reranker: Reranker | None,
+    ) -> CuratedAnswer | None:
+        """Return the answer whose question means the same; None if there is none. Blocks."""
+        asked = Asked.of(plan)
+        pairs = [(answer, question) for answer in answers for question in answer.questions]
+        if same := next((answer for answer, question in pairs if same_words(asked, question)), None):
+            return same
+        models = fitted(encoder.name.partition(":")[0])
+        vectors = [searched.question_vector(text, encoder.name) for text in (asked.typed, asked.searched)]
+        pairs = [(answer, question) for answer, question in pairs if not differs(asked, question)]
+        if models is None or not pairs or any(vector is None for vector in vectors):
+            return None
+        scored = list[tuple[float, CuratedAnswer, str, dict[str, float]]]()
+        known = self._known((question for _, question in pairs), encoder)
+        for answer, question in pairs:
+            cosines = (float(vector @ known[question]) for vector in vectors if vector is not None)
+            values = signals(asked, question, *cosines)
+            scored.append((models.unread.score(values), answer, question, values))
+        scored = sorted(scored, key=lambda one: -one[0])[:READ]
+        if reranker is None or reranker.name != READER:
+            return scored[0][1] if scored[0][0] >= 0 else None
+        scored = [one for one in scored if one[0] >= models.open]
+        relevance = read(reranker, asked, [(question, answer.answer) for _, answer, question, _ in scored])
+        judged = [
+            (models.read.score({**values, "relevance": told}), answer)
+            for (_, answer, _, values), told in zip(scored, relevance, strict=False)
+        ]
+        return max((one for one in judged if one[0] >= 0), key=lambda one: one[0], default=(0, None))[1]
+
+    def _known(self, questions: Iterable[str], encoder: Encoder) -> dict[str, Vectors]:
+        texts, name = list(dict.fromkeys(questions)), encoder.name
+        known = {text: vector for text in texts if (vector := self._vectors.get((name, text))) is not None}
+        if missing := [text for text in texts if text not in known]:
+            known.update(zip(missing, encoder.encode([encoder.prompt + text for text in missing]), strict=True))
+            if len(self._vectors) > _REMEMBERED:
+                self._vectors.clear()
+            self._vectors.update(((name, text), known[text]) for text in missing)
+        return known
+
+
+def read(reranker: Reranker, asked: Asked, pairs: Sequence[tuple[str, str]]) -> list[float]:
+    """Return what the cross-encoder says of each question with its answer, as far as it comes in time."""
+    hits = [
+        Hit(Passage(str(n), "", "", f"{question}\n{answer}", 0, 0), 0.0) for n, (question, answer) in enumerate(pairs)
+    ]
+    found = reranker.rerank(asked.typed, hits, SECONDS, READ, context=asked.context)
+    told = {int(hit.passage.id): hit.relevance for hit in found if hit.relevance is not None}
+    return [told.get(n, -20.0) for n in range(len(pairs))]

@@ -1,0 +1,171 @@
+"""Write, read and delete curated answers, by hand or from a reviewed turn. Agents of a collection do."""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path
+from pydantic import Field
+
+from index.documents import MetadataValue
+from plugins.curated import store
+from plugins.curated.answering import cited
+from plugins.curated.settings import CuratedSettings
+from plugins.curated.store import CuratedAnswer
+from server.api.dependencies import CollectionName, Listing, Service, StrictBody
+from server.chat.authorization import requires
+from server.chat.error_mapping import Forbidden, InvalidRequest, clean, found_or_missing, index_errors, run_blocking
+from server.chat.reviews import PassageMark, ReviewService
+
+MOST = 500
+"""Answers of one collection: each question is compared with all of them."""
+MAX_QUESTION_CHARS, MAX_ANSWER_CHARS, MAX_NAME_CHARS = 500, 8000, 200
+
+_MARKERS = re.compile(r" ?\[\d{1,3}\]")
+
+router = APIRouter(tags=["Curated answers"])
+
+
+class NewAnswer(StrictBody):
+    """An answer as it is written. With `turn` what is left out comes from its review, or else from the turn."""
+
+    turn: str = Field("", max_length=100, description="The id of a turn of the collection that was reviewed.")
+    questions: tuple[Annotated[str, Field(min_length=1, max_length=MAX_QUESTION_CHARS)], ...] = Field(
+        (), max_length=20, description="Ways to ask for the same, each understood alone."
+    )
+    answer: str = Field("", max_length=MAX_ANSWER_CHARS, description="Markdown; `[1]` cites the first passage.")
+    refuses: bool = Field(False, description="Never answer this: the answer says where to ask instead.")
+    passages: tuple[PassageMark, ...] | None = Field(None, max_length=10, description="What the answer stands on.")
+    scope: dict[str, MetadataValue | list[MetadataValue]] = Field(
+        {}, max_length=20, description="Only for who searches with this filter, or a narrower one."
+    )
+    keeper: str = Field("", max_length=MAX_NAME_CHARS, description="Who keeps it right; empty: who writes it.")
+    expires: float | None = Field(None, ge=0, le=1e12, description="When it ends, in seconds since the epoch.")
+
+
+class CuratedView(CuratedAnswer):
+    """An answer as it is listed; of its passages `lost` are no longer in the documents."""
+
+    lost: int = 0
+
+
+class CuratedService(ReviewService):
+    """Curated answers of the collections that `principal` reaches."""
+
+    @requires("review")
+    async def answers(self, collection: str) -> list[CuratedView]:
+        """Return the answers of a collection, newest first. Raises NotFound."""
+        await self._demand(collection)
+        return [await self._view(one) for one in await self._read(store.listing, collection)]
+
+    @requires("review")
+    async def put(self, collection: str, answer_id: str, new: NewAnswer) -> CuratedView:
+        """Keep an answer, in place of the one with that id; an empty id makes one. Raises NotFound, InvalidRequest."""
+        group = await self._demand(collection)
+        before = found_or_missing(await self._find(collection, answer_id), "answer", answer_id) if answer_id else None
+        given = new.model_dump(include=new.model_fields_set - {"turn", "passages"})
+        values = (before.model_dump() if before else {}) | await self._of_turn(collection, new.turn) | given
+        if new.passages is not None:
+            values["passages"] = await self._quoted(collection, new.passages)
+        questions = (clean(text, MAX_QUESTION_CHARS, "questions").strip() for text in values.get("questions", ()))
+        answer = clean(values.get("answer", ""), MAX_ANSWER_CHARS, "answer").strip()
+        values["questions"] = tuple(dict.fromkeys(filter(None, questions)))
+        if not (values["questions"] and answer):
+            raise InvalidRequest("A curated answer needs a question and an answer.", param="answer")
+        if not before and len(await self._read(store.listing, collection)) >= MOST:
+            raise InvalidRequest(f"A collection may have {MOST} curated answers. Delete one first.")
+        now, who = time.time(), self.principal
+        defaults: dict[str, Any] = {"refuses": False, "passages": (), "scope": {}, "expires": None, "created": now}
+        kept = CuratedAnswer(
+            **{
+                **defaults,
+                **values,
+                "id": answer_id or uuid.uuid4().hex,
+                "collection": collection,
+                "answer": answer,
+                "keeper": clean(values.get("keeper", ""), MAX_NAME_CHARS, "keeper").strip() or who.name,
+                "owner": who.id,
+                "updated": now,
+                "hits": before.hits if before else 0,
+                "hit": before.hit if before else None,
+            }
+        )
+        await self.account("curated.put", kept.id, collection=collection, group=group)
+        await self._write(store.put, kept)
+        return await self._view(kept)
+
+    @requires("review")
+    async def remove(self, collection: str, answer_id: str) -> None:
+        """Delete an answer. Raises NotFound."""
+        group = await self._demand(collection)
+        found_or_missing(await self._find(collection, answer_id), "answer", answer_id)
+        await self.account("curated.delete", answer_id, collection=collection, group=group)
+        await self._write(store.remove, collection, answer_id)
+
+    async def _demand(self, collection: str) -> str:
+        """Return the group by which the collection is reached. Raises NotFound, and Forbidden while answers are off."""
+        if not self.core.settings.of(CuratedSettings).enabled:
+            raise Forbidden("Curated answers are off; an operator sets plugins.curated.enabled.")
+        return (await self.existing(collection)).group
+
+    async def _find(self, collection: str, answer_id: str) -> CuratedAnswer | None:
+        return await self._read(store.find, collection, answer_id)
+
+    async def _of_turn(self, collection: str, turn_id: str) -> dict[str, Any]:
+        """Return question, answer and passages of a turn, as it was reviewed."""
+        if not turn_id:
+            return {}
+        detail = await self.get(turn_id)
+        turn, review = detail.turn, detail.current
+        if turn.collection != collection:
+            raise InvalidRequest(f"The turn is about the collection {turn.collection}.", param="turn")
+        passages = (review.passages if review else None) or ()
+        return {
+            "questions": [(review.rewrite if review else None) or turn.question],
+            # Its markers number what the turn found.
+            "answer": (review.answer if review else None) or _MARKERS.sub("", turn.answer),
+            "passages": passages[:10],
+        }
+
+    async def _view(self, answer: CuratedAnswer) -> CuratedView:
+        with index_errors():
+            found = await run_blocking(lambda: cited(self.core.opened.get(answer.collection), answer))
+        return CuratedView(**dict(answer), lost=len(answer.passages) - len(found))
+
+
+async def _curated(service: Service) -> CuratedService:
+    return CuratedService(service.core, service.principal)
+
+
+Curated = Annotated[CuratedService, Depends(_curated)]
+AnswerId = Annotated[str, Path(description="The answer's id.", max_length=100)]
+
+
+@router.get("/v1/collections/{collection}/curated", summary="List curated answers")
+async def list_curated(collection: CollectionName, curated: Curated) -> Listing[CuratedView]:
+    """List the answers that people wrote ahead, with how often each was given, newest first."""
+    return Listing(data=[*await curated.answers(collection)])
+
+
+@router.post("/v1/collections/{collection}/curated", status_code=201, summary="Write a curated answer")
+async def write_curated(collection: CollectionName, body: NewAnswer, curated: Curated) -> CuratedView:
+    """Answer a question ahead, by hand or from a reviewed turn: who asks for the same gets it before any model is
+    asked."""
+    return await curated.put(collection, "", body)
+
+
+@router.patch("/v1/collections/{collection}/curated/{answer}", summary="Change a curated answer")
+async def change_curated(
+    collection: CollectionName, answer: AnswerId, body: NewAnswer, curated: Curated
+) -> CuratedView:
+    """Change what is given; the rest stays."""
+    return await curated.put(collection, answer, body)
+
+
+@router.delete("/v1/collections/{collection}/curated/{answer}", status_code=204, summary="Delete a curated answer")
+async def delete_curated(collection: CollectionName, answer: AnswerId, curated: Curated) -> None:
+    """Delete it: its questions are answered from the documents again."""
+    await curated.remove(collection, answer)

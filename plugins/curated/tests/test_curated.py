@@ -1,0 +1,142 @@
+"""Answers that people of the house write ahead: who gets them, who may write them, and when they end."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from plugins.curated.answering import in_scope
+from testing.openai_server import FakeOpenAIServer
+from testing.plugin import PluginContract
+
+if TYPE_CHECKING:
+    import httpx
+
+    from tests.serving import MakeSettings, Running, Serve
+
+ON: dict[str, object] = {"curated": {"enabled": True}}
+CURATED = "/v1/collections/docs/curated"
+FAX = "What is the number of the fax at the personnel office?"
+ANSWER = "We have **no fax** any more; write to [us](https://example.org)."
+
+
+@pytest.fixture
+def running(serve: Serve, settings_for: MakeSettings, llm: FakeOpenAIServer) -> Running:
+    return serve(settings_for(llm.url, plugins=ON, llm={"style": "full"}))
+
+
+@pytest.fixture
+def client(running: Running) -> Iterator[httpx.Client]:
+    with running.client() as client:
+        yield client
+
+
+def ask(client: httpx.Client, question: str, **more: Any) -> dict[str, Any]:
+    """The last event of a turn; a conversation of its own unless `conversation` names one."""
+    conversation = more.pop("conversation", None) or client.post("/v1/conversations", json={}).json()["id"]
+    answer = client.post(f"/v1/conversations/{conversation}/turns", json={"question": question, **more})
+    events = [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: ")]
+    assert events[-1]["type"] == "done", answer.text
+    return {**events[-1], "evidence": next(event for event in events if event["type"] == "evidence")["passages"]}
+
+
+def write(client: httpx.Client, **fields: Any) -> dict[str, Any]:
+    made = client.post(CURATED, json={"questions": [FAX], "answer": ANSWER, **fields})
+    assert made.status_code == 201, made.text
+    return dict(made.json())
+
+
+def test_who_asks_for_the_same_gets_it_and_no_model_is_asked(client: httpx.Client, llm: FakeOpenAIServer) -> None:
+    made = write(client)
+    asked = len(llm.requests)
+    for question in (FAX, "What is the fax number at the personnel office?"):
+        done = ask(client, question)
+        assert (done["answer"], done["written"], done["status"]) == (ANSWER, made["id"], "answered")
+    assert len(llm.requests) == asked
+    assert ask(client, "How long does parental leave last?")["written"] == ""
+    (kept,) = client.get(CURATED).json()["data"]
+    assert (kept["hits"], kept["keeper"]) == (2, "this machine")
+    assert kept["hit"] is not None
+
+
+def test_it_can_send_people_elsewhere_and_cites_passages_of_the_documents(client: httpx.Client) -> None:
+    text = client.get("/v1/collections/docs/documents/leave.md").json()["text"]
+    start = text.index("Apply with form")
+    marks = [{"document_id": "leave.md", "start": start, "end": start + 20}]
+    write(client, refuses=True, passages=marks)
+    done = ask(client, FAX)
+    assert (done["status"], done["answer"]) == ("refused", f"{ANSWER} [1]")
+    assert [passage["text"] for passage in done["evidence"]] == [text[start : start + 20]]
+    assert done["citations"][0]["quote"] == text[start : start + 20]
+    refused = client.post(CURATED, json={"questions": ["a"], "answer": "b", "passages": [{**marks[0], "end": 9999}]})
+    assert refused.status_code == 400
+
+
+def test_one_that_has_expired_or_is_of_another_scope_is_not_given(client: httpx.Client) -> None:
+    made = write(client, expires=time.time() - 1)
+    assert ask(client, FAX)["written"] == ""
+    client.patch(f"{CURATED}/{made['id']}", json={"expires": None, "scope": {"version": ["1", "2"]}})
+    assert ask(client, FAX)["written"] == ""
+    assert ask(client, FAX, where={"version": "3"})["written"] == ""
+    assert ask(client, FAX, where={"version": "2"})["written"] == made["id"]
+    (kept,) = client.get(CURATED).json()["data"]
+    assert kept["answer"] == ANSWER
+    assert client.delete(f"{CURATED}/{made['id']}").status_code == 204
+    assert ask(client, FAX, where={"version": "2"})["written"] == ""
+
+
+def test_a_filter_takes_nothing_but_what_it_names() -> None:
+    assert in_scope({}, {})
+    assert in_scope({"version": ["1", "2"]}, {"version": "2", "language": "en"})
+    assert not in_scope({"version": ["1", "2"]}, {"version": ["2", "3"]})
+    assert not in_scope({"version": "1"}, {})
+
+
+def test_passages_outside_of_the_visitors_filter_keep_the_answer_back(client: httpx.Client) -> None:
+    made = write(client, passages=[{"document_id": "leave.md", "start": 0, "end": 16}])
+    assert ask(client, FAX, where={"document_id": "travel.md"})["written"] == ""
+    assert ask(client, FAX)["written"] == made["id"]
+
+
+def test_it_comes_from_a_reviewed_turn(client: httpx.Client) -> None:
+    conversation = client.post("/v1/conversations", json={}).json()["id"]
+    turn = ask(client, "And the fax?", conversation=conversation)["turn_id"]
+    review = {"verdict": "corrected", "rewrite": FAX, "answer": "555-0199."}
+    assert client.post(f"/v1/reviews/{turn}", json=review).status_code == 201
+    made = client.post(CURATED, json={"turn": turn, "keeper": "Ada"}).json()
+    assert (made["questions"], made["answer"], made["keeper"]) == ([FAX], "555-0199.", "Ada")
+    assert ask(client, FAX)["written"] == made["id"]
+    assert client.post(CURATED, json={"turn": "none"}).status_code == 404
+    assert client.post(CURATED, json={"questions": [" "], "answer": "x"}).status_code == 400
+
+
+def test_it_goes_with_its_collection_its_document_and_who_wrote_it(running: Running, client: httpx.Client) -> None:
+    erasing, database = pytest.importorskip("plugins.compliance.erasing"), running.service.core.database
+    mark = {"document_id": "leave.md", "start": 0, "end": 16}
+    for fields, forget in (
+        ({"passages": [mark]}, lambda c: erasing.forget_document(c, "docs", "leave.md", ["no such sentence"])),
+        ({"answer": "It is 555-0199."}, lambda c: erasing.forget_document(c, "docs", "x.md", ["555-0199"])),
+        ({}, lambda c: erasing.forget_person(c, "local")),
+    ):
+        write(client, **fields)
+        database.write_blocking(forget)
+        assert client.get(CURATED).json()["data"] == []
+    write(client)
+    assert client.delete("/v1/collections/docs").status_code == 204
+    assert database.read_blocking(lambda c: c.exec_driver_sql("SELECT count(*) FROM curated").scalar()) == 0
+
+
+def test_until_it_is_switched_on_nothing_is_given_or_kept(serve: Serve, settings_for: MakeSettings) -> None:
+    with serve(settings_for("none")).client() as client:
+        for answer in (client.get(CURATED), client.post(CURATED, json={"questions": [FAX], "answer": ANSWER})):
+            assert answer.status_code == 403
+            assert "plugins.curated.enabled" in answer.text
+        assert ask(client, FAX)["written"] == ""
+
+
+class TestPlugin(PluginContract):
+    name = "curated"

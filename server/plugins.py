@@ -99,9 +99,15 @@ def page_calls() -> Mapping[str, str]:
     return {name: place for plugin in installed_plugins().values() for name, place in plugin.page_calls.items()}
 
 
-def workbench_files(tab: str, suffix: str) -> str:
+def switched_on(settings: Mapping[str, Any]) -> list[Plugin]:
+    """Return the plugins but those whose settings, here by plugin name, say that they are not `enabled`."""
+    found = installed_plugins()
+    return [plugin for name, plugin in found.items() if getattr(settings.get(name), "enabled", True)]
+
+
+def workbench_files(tab: str, suffix: str, settings: Mapping[str, Any]) -> str:
     """Return what plugins add to the template (".html") or the script (".js") of a tab of the workbench."""
-    places = (plugin.workbench[tab].split(":") for plugin in installed_plugins().values() if tab in plugin.workbench)
+    places = (plugin.workbench[tab].split(":") for plugin in switched_on(settings) if tab in plugin.workbench)
     return "".join((files(package) / f"{name}{suffix}").read_text("utf-8") for package, name in places)
 
 

@@ -141,8 +141,8 @@ def _tab(tab: Tab) -> Callable[[Service], Awaitable[HTMLResponse]]:
             tab=tab,
             tabs=[tab for tab in TABS if service.admin.may(tab.needs)],
             style=Markup(static("page.css") + static("workbench.css")),
-            plugins=Markup(workbench_files(tab.name, ".html")),
-            script=Markup("".join((*scripts, workbench_files(tab.name, ".js")))),
+            plugins=Markup(workbench_files(tab.name, ".html", service.settings.plugins)),
+            script=Markup("".join((*scripts, workbench_files(tab.name, ".js", service.settings.plugins)))),
         )
 
     return shown

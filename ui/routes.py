@@ -249,6 +249,6 @@ def _trace_page(
         cases=service.admin.may("server"),
         calls=len(rows),
         data=Markup(data),
-        style=Markup(static("trace.css")),
-        script=Markup(static("trace.js")),
+        style=Markup(static("page.css") + static("workbench.css") + static("trace.css")),
+        script=Markup(static("page.js") + static("trace.js")),
     )

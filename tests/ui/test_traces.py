@@ -9,6 +9,7 @@ import pytest
 
 from evaluation.diagnosis.gold import read_gold
 from server.store.records import Trace, TraceStep
+from tests.ui.site import violations
 
 if TYPE_CHECKING:
     from tests.ui.conftest import Visitor
@@ -57,9 +58,19 @@ def test_a_trace_is_explored(visitor: Visitor, site: Site) -> None:
     page.wait_for_selector("#rows button.name")
     names = page.locator("#rows button.name").all_inner_texts()
     assert names[:3] == ["turn", "wait", "rewrite"]
+    # The prompt is there at once and first; inputs, values and output are folded.
+    parts = page.locator("#detail > div > div > *").evaluate_all("parts => parts.map(part => part.localName)")
+    assert parts[:4] == ["h2", "p", "p", "pre"]
+    assert page.locator("#detail details[open]").count() == 0 < page.locator("#detail details").count()
+    assert violations(page) == []
+    page.click("[data-action=theme]")
+    assert violations(page) == []
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.set_viewport_size({"width": 1280, "height": 900})
     page.focus("button.name:text-is('generate')")
     page.keyboard.press("Enter")
-    assert page.evaluate("document.activeElement.textContent") == "generate", "whoever goes by keyboard stays there"
+    assert page.evaluate("document.activeElement.textContent") == "generate", "the focus stays where it was"
     marks = page.locator("#detail mark")
     assert "question" in marks.evaluate_all("found => found.map(one => one.title)")
     assert set(marks.evaluate_all("found => found.map(one => one.className)")) == {"", "two"}

@@ -197,7 +197,7 @@
   const ready = () => {
     applyTheme(storedTheme());
     // The frame's own landmark would stand around ours.
-    const tame = () => document.querySelectorAll("main:not(.chat, .tab)").forEach((one) => one.setAttribute("role", "presentation"));
+    const tame = () => document.querySelectorAll("main:not(.chat, .tab, .failed)").forEach((one) => one.setAttribute("role", "presentation"));
     tame();
     new MutationObserver(tame).observe(document.body, { childList: true, subtree: true });
   };

@@ -1,4 +1,3 @@
-"use strict";
 // Every text is written with textContent: nothing in a trace becomes markup.
 const found = JSON.parse(document.getElementById("data").textContent);
 const element = (name, text, kind) => {
@@ -73,7 +72,7 @@ const line = (row, flat, wanted) => {
   }
   const name = element("button", row.call.name, `name ${row.status.split(" ")[0]}`);
   name.dataset.at = `name ${row.order}`;
-  name.onclick = () => { chosen = row; draw(); tell(row); };
+  name.onclick = () => { tell(row); draw(); };
   first.append(name);
   if (row.status && row.status !== "same") first.append(element("span", ` ${row.status}`, "meta"));
   made.append(first, element("td", row.call.seconds.toFixed(4)), element("td", `+${(row.call.started - begun).toFixed(4)}`));
@@ -86,17 +85,12 @@ const told = (call) => {
   if (!call) return element("p", "Not there.", "meta");
   made.append(element("h2", call.name), element("p", `${call.seconds.toFixed(4)} s${call.source ? ` · ${call.source}` : ""}`, "meta"));
   if (call.error) made.append(element("p", `${call.error} ${call.message}`, "bad"));
-  for (const name of ["inputs", "values", "output"]) {
-    if (!Object.keys(call[name] || {}).length) continue;
-    made.append(element("h2", name), element("pre", JSON.stringify(call[name], null, 2)));
-  }
   if (call.prompt.length) {
-    made.append(element("h2", "prompt"));
     let message = -1, text = null, other = false;
     for (const part of call.prompt) {
       if (part.message !== message) {
         message = part.message;
-        text = element("pre");
+        text = element("pre", undefined, "sent");
         made.append(element("p", part.role, "meta"), text);
       }
       if (part.expression === undefined) { text.append(part.literal); continue; }
@@ -106,10 +100,20 @@ const told = (call) => {
       text.append(mark);
     }
   }
+  for (const name of ["inputs", "values", "output"]) {
+    const said = call[name] || {};
+    if (!Object.keys(said).length) continue;
+    const folded = element("details");
+    // A prompt says most of its call; the rest, lengths of its pieces among it, is there to unfold.
+    folded.open = !call.prompt.length;
+    folded.append(element("summary", name), element("pre", JSON.stringify(said, null, 2)));
+    made.append(folded);
+  }
   return made;
 };
 
 const tell = (row) => {
+  chosen = row;
   const sides = element("div", undefined, row.status ? "sides" : "");
   sides.append(told(row.left), ...(row.status ? [told(row.right)] : []));
   detail.replaceChildren(sides);
@@ -152,4 +156,6 @@ document.getElementById("fold").onclick = () => {
   document.getElementById("fold").textContent = open ? "Fold all" : "Unfold all";
   draw();
 };
+const asked = ordered.find((row) => row.call.prompt.length);
+if (asked) tell(asked);
 draw();

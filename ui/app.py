@@ -134,7 +134,7 @@ def mount_page(app: FastAPI, service: ChatService) -> FastAPI:
         show_error=False,
         favicon_path=str(FOLDER / "static" / "icon.png"),
         theme=gr.themes.Base(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"]),
-        head=f"<style>{static('page.css')}{static('text.css')}</style><script>{static('page.js')}</script>",
+        head=f"<style>{static('page.css')}{static('prose.css')}{static('text.css')}</style><script>{static('page.js')}</script>",
     )
     for route in mounted.routes:
         if isinstance(route, Mount) and route.path == "":

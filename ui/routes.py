@@ -22,6 +22,7 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Form, Request
 from markupsafe import Markup
+from pydantic import BaseModel, Field, StringConstraints
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import Scope
 
@@ -39,7 +40,7 @@ from server.chat import (
 )
 from server.plugins import workbench_files
 from text.translation import gettext, message, spoken, words
-from ui.safe_html import render_markdown
+from ui.safe_html import LONGEST, render_markdown
 from ui.templates import NO_STORE, page, static
 
 router = APIRouter(include_in_schema=False)
@@ -67,7 +68,7 @@ async def shared_conversation(secret: str, service: Service) -> HTMLResponse:
         headers={**NO_STORE, "X-Robots-Tag": "noindex"},
         title=title,
         body=render_markdown(text),
-        style=Markup(static("text.css") + static("shared.css")),
+        style=Markup(static("prose.css") + static("text.css") + static("shared.css")),
     )
 
 
@@ -140,7 +141,7 @@ def _tab(tab: Tab) -> Callable[[Service], Awaitable[HTMLResponse]]:
             {"img-src": "'self' data:", "connect-src": "'self'"},
             tab=tab,
             tabs=[tab for tab in TABS if service.admin.may(tab.needs)],
-            style=Markup(static("page.css") + static("workbench.css")),
+            style=Markup(static("page.css") + static("prose.css") + static("workbench.css")),
             plugins=Markup(workbench_files(tab.name, ".html", service.settings.plugins)),
             script=Markup("".join((*scripts, workbench_files(tab.name, ".js", service.settings.plugins)))),
         )
@@ -150,6 +151,20 @@ def _tab(tab: Tab) -> Callable[[Service], Awaitable[HTMLResponse]]:
 
 for _row in TABS:
     router.add_api_route(f"/workbench/{_row.name}", _tab(_row), methods=["GET"])
+
+
+class Passages(BaseModel):
+    """Texts of passages that a tab of the workbench shows."""
+
+    texts: Annotated[list[Annotated[str, StringConstraints(max_length=LONGEST)]], Field(max_length=200)]
+
+
+@router.post("/workbench/passages")
+async def passages(asked: Passages, service: Service) -> list[str]:
+    """The passages as safe HTML, in their order: a script has no way of its own to make HTML of a text."""
+    service.admin.demand("review")
+    return await asyncio.to_thread(lambda: [str(render_markdown(text)) for text in asked.texts])
+
 
 _REPORT_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

@@ -420,6 +420,7 @@ API: dict[str, tuple[dict[str, int], Build]] = {
         OF_ALPHA, at(VAULT + "/passages/uploads/{uploaded}")
     ),
     "GET /v1/statistics": (AGENTS, at("/v1/statistics")),
+    "POST /workbench/passages": (AGENTS, at("/workbench/passages", json={"texts": []})),
     "GET /workbench/documents": (OPERATORS, at("/workbench/documents")),
     "GET /workbench/runs": (THE_SERVER, at("/workbench/runs")),
     "GET /workbench/health": (AGENTS, at("/workbench/health")),

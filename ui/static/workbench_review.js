@@ -94,9 +94,22 @@ function passages() {
     const box = element("input", undefined, { type: "checkbox", onchange: () => toggle(n) });
     box.checked = marks().some((one) => within(one, passage));
     const label = element("label", undefined, {}, box, element("span", `${n + 1}. ${place}${cited.has(passage.passage_id) ? " · cited" : ""}`, { class: "place" }));
-    return element("li", undefined, { "data-key": `${passage.document_id} ${passage.start} ${passage.end}` }, label, element("p", passage.text, { class: "passage" }));
+    const html = rendered.get(passage.text);
+    const text = element("div", html ? undefined : passage.text, { class: html ? "passage prose-text" : "passage plain" });
+    if (html) anaphora.patch(text, html);
+    return element("li", undefined, { "data-key": `${passage.document_id} ${passage.start} ${passage.end}` }, label, text);
   }));
   anaphora.reachable(part("passages"));
+  render();
+}
+// The server makes HTML of Markdown; until it has, or where it fails, a passage is shown as it is written.
+const rendered = new Map();
+async function render() {
+  const texts = offered().map((passage) => passage.text).filter((text) => !rendered.has(text));
+  if (!texts.length) return;
+  const answer = await bench.tried("POST", "/workbench/passages", { texts });
+  texts.forEach((text, n) => rendered.set(text, answer?.said[n]));
+  if (answer && shown) passages();
 }
 function toggle(n) {
   const passage = offered()[n];

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cli.shared.console import progress
-from cli.shared.language_model import with_model
 from cli.shared.state import State
+from papers.command_line import with_model
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

@@ -5,17 +5,26 @@ Run from a checkout: `python -m papers.NAME --home HOME COMMAND …`. Nothing he
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
 from cli import options
 from cli.shared.error_handler import ErrorHandlerGroup
-from cli.shared.state import InputError
+from cli.shared.resources import fetch_models
+from cli.shared.state import InputError, State
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+    from server.settings import Settings
+
+T = TypeVar("T")
 
 
 def paper_app(help: str, **commands: Callable[..., Any]) -> typer.Typer:  # noqa: A002  (typer's own word)
@@ -37,3 +46,19 @@ def data_folder(data: Path | None) -> Path:
 def deadline(minutes: float) -> float:
     """When so many minutes are over (`time.monotonic`); never for 0."""
     return time.monotonic() + 60 * minutes if minutes > 0 else math.inf
+
+
+def with_model(settings: Settings, state: State, work: Callable[[BaseChatModel | None], Awaitable[T]]) -> T:
+    """Run `work` with the settings' language model, which is fetched first; None stands for no model."""
+    from server.engines import open_engine
+
+    fetch_models(settings, state, encoder=False, reranker=False, llm=True)
+    with open_engine(settings) as engine:
+
+        async def run() -> T:
+            try:
+                return await work(engine.chat_model())
+            finally:
+                await engine.aclose()
+
+        return asyncio.run(run())

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
-from server.access.principals import LOCAL, Principal
+from server.access import LOCAL, Principal
 from server.plugins import parts
 from server.store import Database
 

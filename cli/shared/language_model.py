@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from cli.shared.console import bars
 from cli.shared.state import State
@@ -17,37 +16,16 @@ from text.sanitize import sanitize_line
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from langchain_core.language_models import BaseChatModel
-
     from index.encoders import Encoder
     from server.settings import Settings
     from synth import Folder
     from synth.askers import ChatAsker
     from synth.tasks import Pending, Record, TaskProgress, TaskRunner
 
-T = TypeVar("T")
-
 REMOTE_CONCURRENCY = 16
 """Requests at once to a server, unless said otherwise."""
 ANSWER_SECONDS = 900.0
 """Longest wait for a piece of an answer."""
-
-
-def with_model(settings: Settings, state: State, work: Callable[[BaseChatModel | None], Awaitable[T]]) -> T:
-    """Run `work` with the settings' language model, which is fetched first; None stands for no model."""
-    from cli.shared.resources import fetch_models
-    from server.engines import open_engine
-
-    fetch_models(settings, state, encoder=False, reranker=False, llm=True)
-    with open_engine(settings) as engine:
-
-        async def run() -> T:
-            try:
-                return await work(engine.chat_model())
-            finally:
-                await engine.aclose()
-
-        return asyncio.run(run())
 
 
 @contextmanager

@@ -76,7 +76,7 @@ def pack(
 ) -> None:
     """Write a finished run without the weights that it shares with its base."""
     from papers.contradiction.family import SUPPORTS
-    from rewriter.reranking.training import pack as pack_run
+    from papers.packing import pack as pack_run
     from rewriter.runs import run_folder
     from server.registry import resolve
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.shared.language_model import with_model
 from cli.shared.options import (
     Data,
     Every,
@@ -21,7 +20,7 @@ from cli.shared.options import (
     overriding,
 )
 from cli.shared.state import InputError, state_of
-from papers.command_line import data_folder
+from papers.command_line import data_folder, with_model
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

@@ -24,9 +24,9 @@ def responses(
     model: LanguageModel = "none",
 ) -> None:
     """Print the mean METEOR, BERTScore and perplexity of a run's answers; --model says how likely each answer is."""
-    from cli.shared.language_model import with_model
     from evaluation.answers import plain, read_journal
     from evaluation.questions import json_rows
+    from papers.command_line import with_model
     from papers.measures import meteor
     from papers.orconvqa.bertscore import BertScore
     from server.registry import resolve

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from plugins.sso.provider import OidcProvider
 from plugins.sso.settings import SsoSettings
-from server.access.principals import Principal, SignInFailed
+from server.access import Principal, SignInFailed
 from server.api.security.sign_in import Authenticator, SignIn, here, local_path, onward_page, set_cookie
 from server.installation import Finding
 from server.settings import Settings

@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from plugins.sso.settings import SsoSettings
-from server.access.principals import Principal, SignInFailed
+from server.access import Principal, SignInFailed
 from server.settings.groups import is_loopback
 from text.modules import need_extra
 from text.sanitize import sanitize_line

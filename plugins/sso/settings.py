@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, model_validator
 
-from server.access.principals import DEFAULT_GROUP, EVERY_GROUP, ROLES, Principal, Role, SignInFailed
+from server.access import DEFAULT_GROUP, EVERY_GROUP, ROLES, Principal, Role, SignInFailed
 from server.settings.groups import SettingsGroup, is_loopback
 from text.names import is_name
 from text.sanitize import sanitize_line

@@ -1,16 +1,11 @@
 """The cross-encoder as a family that can be trained, in torch: groups of pairs in, the loss of their order out.
 
-The run itself is `rewriter.training`'s. `python -m rewriter.reranking.training RUN BASE FOLDER` packs a finished run
-without the tensors it shares with its base: frozen layers take the base's own int8 weights, and each tensor whose bytes
-are in the base's file is read from there when the model is opened (`index.rerank.load_over`).
+The run itself is `rewriter.training`'s.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import shutil
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -20,13 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rewriter.load import RERANKERS, RunKind
-from rewriter.onnx_weights import TOKENIZER, multiplied_out, put_tokenizer, show, write_int8
+from rewriter.onnx_weights import TOKENIZER, multiplied_out, put_tokenizer, write_int8
 from rewriter.protocol import TrainingError
 from rewriter.reranking.rows import PairReader, RankedGroup, RerankExample, RerankFeatures, read_rows
 from rewriter.training.recipe import Recipe, RerankerModelPart
-from text.files import write_json
-from text.modules import need_extra
 
 if TYPE_CHECKING:
     from transformers import BertForSequenceClassification
@@ -38,12 +30,9 @@ HEAD_WIDTH = 32
 STILL = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 """Without dropout: there are few steps, and a teacher to follow."""
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
-OUTPUT, STATES = "logits", "states"
+OUTPUT = "logits"
 CHUNK = 8
 """So many pairs of like length are read at once, so that little of it is padding."""
-SHARED_BYTES = 4_000
-"""Smaller tensors are not shared with the base: they are not worth a look elsewhere."""
-DESCRIBED = ("family", "format", "recipe", "base", "lengths", "trained", "seconds", "hardware", "metrics", "created")
 _NOTHING = -1e4
 
 
@@ -298,85 +287,3 @@ def _precision(group: RankedGroup, scores: Sequence[float]) -> float:
     order = sorted(range(len(scores)), key=lambda n: (-scores[n], group.relevant[n]))
     places = [place for place, n in enumerate(order, 1) if group.relevant[n]]
     return sum(rank / place for rank, place in enumerate(places, 1)) / len(places)
-
-
-def pack(run: Path, base: Path, folder: Path, kind: RunKind = RERANKERS, suffix: str = "conversations") -> int:
-    """Write a run's `model.onnx` and `reranker.json` into `folder`, without what the ONNX file in `base` holds.
-
-    A packed cross-encoder also shows the states of its tokens. A run of another `kind` has its own description, and its
-    name ends with `suffix`. Returns how many bytes of weights are shared. Raises TrainingError where it has layers that
-    the base has not.
-    """
-    need_extra("train", "Packing", "onnx")
-    import onnx
-    from onnx.external_data_helper import set_external_data
-
-    described = json.loads((run / kind.description).read_text("utf-8"))
-    recipe = json.loads((run / "recipe.json").read_text("utf-8"))
-    whole = (base / ONNX).read_bytes()
-    own, theirs = onnx.load(str(run / ONNX)), onnx.load_from_string(whole)
-    _as_before(own.graph, theirs.graph, recipe["model"]["frozen"])
-    shared = 0
-    for tensor in own.graph.initializer:
-        if len(tensor.raw_data) >= SHARED_BYTES and (at := whole.find(tensor.raw_data)) >= 0:
-            shared += len(tensor.raw_data)
-            set_external_data(tensor, location=ONNX, offset=at, length=len(tensor.raw_data))
-            tensor.ClearField("raw_data")
-    if kind == RERANKERS:
-        # States of the tokens are shown, for heads that were trained on them: after three quarters of the layers, and
-        # after all.
-        layers = 1 + max(int(place.partition("/layer.")[2].partition("/")[0] or 0) for place in _weights(own.graph))
-        after = (max(3 * layers // 4, 1), layers)
-        state = "/bert/encoder/layer.{}/output/LayerNorm/LayerNormalization_output_0"
-        show(own.graph, [state.format(layer - 1) for layer in after], STATES)
-    _shorten_names(own.graph)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / ONNX).write_bytes(own.SerializeToString())
-    names = {"name": f"{base.name}-{suffix}", "base_sha256": hashlib.sha256(whole).hexdigest()}
-    write_json(folder / kind.description, names | {name: described[name] for name in DESCRIBED if name in described})
-    return shared
-
-
-def _as_before(own: object, theirs: object, frozen: int) -> None:
-    """Put the base's int8 weights into the layers that were not trained; both graphs are `onnx.GraphProto`s."""
-    held = {item.name: item for item in theirs.initializer}  # type: ignore[attr-defined]
-    mine = {item.name: item for item in own.initializer}  # type: ignore[attr-defined]
-    before, after = _weights(theirs), _weights(own)
-    if not set(after) <= set(before):
-        raise TrainingError("The run and its base differ in their layers: pack it over the model it was trained from.")
-    for layer, weight in after.items():
-        place = layer.partition("/encoder/layer.")[2].partition("/")[0]
-        if place and int(place) < frozen:
-            for part in ("quantized", "scale", "zero_point"):
-                mine[f"{weight}_{part}"].CopyFrom(held[f"{before[layer]}_{part}"])
-                mine[f"{weight}_{part}"].name = f"{weight}_{part}"
-
-
-def _shorten_names(graph: object) -> None:
-    """Number the values inside an `onnx.GraphProto`, and take its nodes' names: exported ones take 200 kB."""
-    outside = {value.name for value in (*graph.input, *graph.output)}  # type: ignore[attr-defined]
-    numbered = dict[str, str]()
-
-    def short(name: str) -> str:
-        return name if not name or name in outside else numbered.setdefault(name, f"{len(numbered):x}")
-
-    for tensor in graph.initializer:  # type: ignore[attr-defined]
-        tensor.name = short(tensor.name)
-    for node in graph.node:  # type: ignore[attr-defined]
-        node.input[:], node.output[:] = [short(name) for name in node.input], [short(name) for name in node.output]
-        node.ClearField("name")
-    del graph.value_info[:]  # type: ignore[attr-defined]
-
-
-def _weights(graph: object) -> dict[str, str]:
-    """The weight of each layer by the layer's place in the model, such as `bert/encoder/layer.0/output/dense`."""
-    return {
-        node.name.strip("/").rpartition("/")[0]: node.input[1].removesuffix("_quantized")
-        for node in graph.node  # type: ignore[attr-defined]
-        if node.op_type == "MatMulInteger"
-    }
-
-
-if __name__ == "__main__":
-    run_path, base_path, folder_path = map(Path, sys.argv[1:4])
-    print(f"{pack(run_path, base_path, folder_path):,} bytes are the base's")

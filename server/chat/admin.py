@@ -20,7 +20,7 @@ from index.errors import IndexingError
 from index.query import Query
 from rewriter.protocol import RunError
 from server import runs
-from server.access import DEFAULT_GROUP, EVERY_GROUP, Role, policy
+from server.access import DEFAULT_GROUP, EVERY_GROUP, Role, may_give
 from server.audit_log import account, entry
 from server.chat.authorization import ServiceBase, requires
 from server.chat.error_mapping import (
@@ -161,7 +161,7 @@ class AdminService(ServiceBase):
     async def keys(self) -> list[KeySummary]:
         """Every key whose role and groups are within those of whoever asks, oldest first; never the key itself."""
         listed = await self._read(credentials.list_keys)
-        return [KeySummary.of(key) for key in listed if policy.may_give(self.principal, key.role, key.groups)]
+        return [KeySummary.of(key) for key in listed if may_give(self.principal, key.role, key.groups)]
 
     @requires("keys")
     async def create_key(
@@ -179,7 +179,7 @@ class AdminService(ServiceBase):
         within = frozenset(group if group == EVERY_GROUP else checked_group(group) for group in groups)
         if days is not None and not 0 < days <= 36_500:
             raise InvalidRequest("A key lasts more than no days, and 36,500 at most.", param="expires_days")
-        if not policy.may_give(self.principal, role, within):
+        if not may_give(self.principal, role, within):
             raise self.refusal("keys", error=Forbidden("A key has no more than your own role and groups."))
         expires = None if days is None else time.time() + days * DAY
 

@@ -1,6 +1,6 @@
 """Authorisation of the service's methods: whether the principal may act, and through which group.
 
-The decisions are `server.access.policy`'s. A public method of the service without `acting` fails a test.
+The decisions are `server.access`'s. A public method of the service without `acting` fails a test.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, Unpack
 
 from sqlalchemy import Connection
 
-from server.access import Action, Ownership, Principal, policy
+from server.access import NEEDS, Action, Ownership, Principal, allows, group_of
 from server.audit_log import Circumstances, account, entry, note
 from server.chat.error_mapping import (
     MAX_QUERY_CHARS,
@@ -49,7 +49,7 @@ class ServiceBase:
 
     def may(self, action: Action) -> bool:
         """Whether the role allows this, so that nobody is shown what would be refused."""
-        return policy.allows(self.principal, action)
+        return allows(self.principal, action)
 
     def demand(self, action: Action) -> None:
         """Raise Forbidden where the role of whoever acts does not allow this."""
@@ -59,7 +59,7 @@ class ServiceBase:
     def refusal(self, action: Action, about: str = "", error: Forbidden | None = None) -> Forbidden:
         """The refusal of an action, with what it would take; the audit log notes it."""
         self.note(action, about, outcome="forbidden")
-        role = policy.NEEDS[action]
+        role = NEEDS[action]
         if error is None and self.principal.has(role):
             return Forbidden("This is about the server as a whole, and needs an operator of every group.")
         words = f"This needs the role {role}; yours is {self.principal.role}. Ask an operator of this server."
@@ -95,7 +95,7 @@ class ServiceBase:
         """The collections that are granted to a group of whoever acts, by name."""
         collections = await run_blocking(self.core.opened.listing)
         granted = await self._read(collection_rows.all_grants)
-        return [info for info in collections if policy.group_of(self.principal, granted.get(info.name, ()))]
+        return [info for info in collections if group_of(self.principal, granted.get(info.name, ()))]
 
     async def default_collection(self) -> str:
         """The collection of the settings, or the first that whoever acts may see instead. Raises NotFound."""
@@ -130,7 +130,7 @@ class ServiceBase:
         return found_or_missing(await self._read(turns.find, key, self.principal), "turn", turn_id)
 
     async def _group(self, collection: str) -> str | None:
-        return policy.group_of(self.principal, await self._read(collection_rows.groups_of, collection))
+        return group_of(self.principal, await self._read(collection_rows.groups_of, collection))
 
     async def _read(self, work: Callable[Concatenate[Connection, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Run a function of the store and return its result. Raises Unavailable."""

@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 
 from index.loaders.sandbox import PagePicture
 from index.passages import boxes_of
-from server.access import DEFAULT_GROUP, Ownership, policy
+from server.access import DEFAULT_GROUP, Ownership, group_of, own_group
 from server.chat.authorization import ServiceBase, requires
 from server.chat.documents import (
     LEAST_WIDTH,
@@ -300,13 +300,13 @@ class CollectionService(ServiceBase):
         granted = await self._read(collection_rows.groups_of, name)
         there = await run_blocking(lambda: self.core.opened.exists(name))
         if granted or there:
-            reached = policy.group_of(self.principal, granted)
+            reached = group_of(self.principal, granted)
             if reached is None:
                 raise no_collection(name)
             if not group or group in granted:
                 return Ownership(self.principal.id, group or reached)
         else:
-            group = group or policy.own_group(self.principal)
+            group = group or own_group(self.principal)
         if granted or group != DEFAULT_GROUP:
             await self._write(collection_rows.grant, name, group)
         return Ownership(self.principal.id, group)

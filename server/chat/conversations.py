@@ -8,7 +8,7 @@ from typing import Literal, TypeVar
 
 from sqlalchemy import Connection
 
-from server.access import Principal, policy
+from server.access import Principal, may_change
 from server.chat.authorization import MAX_LISTED, ServiceBase, requires
 from server.chat.error_mapping import MAX_QUERY_CHARS, Forbidden, InvalidRequest, checked_name, clean, found_or_missing
 from server.store import conversations, credentials, turns
@@ -35,7 +35,7 @@ class ConversationService(ServiceBase):
         somebody else."""
         key = clean(conversation_id, MAX_QUERY_CHARS, "conversation_id")
         owner = await self._read(conversations.owner, key, self.principal)
-        if not policy.may_change(self.principal, found_or_missing(owner, "conversation", conversation_id)):
+        if not may_change(self.principal, found_or_missing(owner, "conversation", conversation_id)):
             raise self.refusal("change_any", key)
         return key
 

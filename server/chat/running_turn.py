@@ -20,7 +20,7 @@ from sqlalchemy import Connection
 
 from index.query import Where
 from rewriter.protocol import Conversation, Message
-from server.access import Ownership, Principal, policy
+from server.access import Ownership, Principal, group_of
 from server.audit_log import AuditEntry, account, entry
 from server.chat.error_mapping import ChatError, Unavailable
 from server.chat.limits import QueueSlot
@@ -295,7 +295,7 @@ class RunningTurn(AsyncIterator[Event]):
             key = who.id.removeprefix("key:")
             ended = key != who.id and credentials.find_key(connection, key) is None
             granted = collection_rows.groups_of(connection, self._request.collection)
-            return not ended and policy.group_of(who, granted) is not None
+            return not ended and group_of(who, granted) is not None
 
         with suppress(StoreError):
             if not await self._core.database.read(allowed):

@@ -1,6 +1,6 @@
 """`ChatService`: the five services for one principal, and how they are opened.
 
-Each method of a service asks `server.access.policy` first (`@requires`), and reads what its principal sees. A running
+Each method of a service asks `server.access` first (`@requires`), and reads what its principal sees. A running
 turn is in `server.chat.running_turn`, and what all principals share is `ServiceCore`.
 """
 

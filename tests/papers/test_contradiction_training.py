@@ -12,8 +12,9 @@ import pytest
 from papers.contradiction.family import SUPPORTS, PairFeatures
 from papers.contradiction.pairs import LABELS, Pair, PairGroup, write_pairs
 from papers.contradiction.training import probabilities
+from papers.packing import pack
 from rewriter.load import describe
-from rewriter.reranking.training import pack, pretrained, write_onnx
+from rewriter.reranking.training import pretrained, write_onnx
 from rewriter.training import Machine, train
 from rewriter.training.recipe import Recipe
 from server.turn.contradiction import PairModel

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import plugins.sources.service  # noqa: F401  (a service too)
-from server.access import LOCAL, NOBODY, Principal, Role, policy
+from server import access as policy
+from server.access import LOCAL, NOBODY, Principal, Role
 from server.chat.authorization import ServiceBase
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from server.access import LOCAL, Principal, policy
+from server import access as policy
+from server.access import LOCAL, Principal
 from server.chat import (
     ChatError,
     ChatService,

@@ -13,8 +13,7 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from server.access import LOCAL, NOBODY, Principal
-from server.access.principals import SignInFailed
+from server.access import LOCAL, NOBODY, Principal, SignInFailed
 from server.api.error_responses import error_response, is_api
 from server.api.security.proxy import client_address
 from server.api.security.sign_in import COOKIE, Authenticator, SignIn

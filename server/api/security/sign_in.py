@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from server.access.principals import Principal, SignInFailed
+from server.access import Principal, SignInFailed
 from server.api.security.proxy import client_address
 from server.api.security.throttle import KeyLookup
 from server.audit_log import account, entry, note

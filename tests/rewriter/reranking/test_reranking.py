@@ -15,10 +15,11 @@ import pytest
 from index.errors import ModelUnavailable
 from index.query import Hit, Passage
 from index.rerank import CrossEncoderReranker, Reranker, load_over, load_reranker
+from papers.packing import pack
 from rewriter.load import RERANKERS
 from rewriter.protocol import ExampleError, Message, RunError, TrainingError
 from rewriter.reranking.rows import RankedGroup, RankedPassage, RerankExample, read_rows, write_rows
-from rewriter.reranking.training import RankingModel, batch, from_onnx, pack, pretrained, write_onnx
+from rewriter.reranking.training import RankingModel, batch, from_onnx, pretrained, write_onnx
 from rewriter.runs import list_runs, promote, promoted_run, rollback
 from rewriter.training import Machine, export, train
 from rewriter.training.recipe import Recipe

@@ -1,0 +1,146 @@
+"""Access control: principals, and the one place that decides which role an action needs and which rows one sees.
+
+A principal is a person who signed in, a program with a key, or whoever sits at this machine; `server.api.security`
+finds out which. The service asks here before it does anything (`server.chat.authorization`), and the store gives a
+principal what it may see (`server.store.schema.visible`). Nothing else compares roles, groups or owners.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias, cast, get_args
+
+Role: TypeAlias = Literal["reader", "agent", "operator"]
+"""reader: asks. agent: also reviews, rates, sees traces. operator: also manages documents, keys, runs."""
+
+ROLES: tuple[Role, ...] = get_args(Role)
+"""From the least to the most."""
+
+DEFAULT_GROUP = "default"
+"""What collections belong to that were granted to nobody, and principals of which no group was said."""
+
+EVERY_GROUP = "*"
+"""Whoever is in it is in every group, and may manage the server as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """An actor: `id` is unique (`local`, `key:…`, `oidc:…`, `proxy:…`), `name` is for people.
+
+    `origin` is from where, this time: an address, or a terminal.
+    """
+
+    id: str
+    name: str
+    role: Role
+    groups: frozenset[str]
+    origin: str = field(default="", compare=False)
+
+    def has(self, role: Role) -> bool:
+        """Whether this is at least that role."""
+        return ROLES.index(self.role) >= ROLES.index(role)
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether every group is its own."""
+        return EVERY_GROUP in self.groups
+
+    def in_group(self, group: str) -> bool:
+        """Whether it belongs to a group."""
+        return self.everywhere or group in self.groups
+
+    def dump(self) -> str:
+        """As JSON, for `load`."""
+        return json.dumps({"id": self.id, "name": self.name, "role": self.role, "groups": sorted(self.groups)})
+
+    @classmethod
+    def load(cls, text: str) -> Principal:
+        """Read the text written by `dump`."""
+        values = json.loads(text)
+        return cls(values["id"], values["name"], cast("Role", values["role"]), frozenset(values["groups"]))
+
+
+LOCAL = Principal("local", "this machine", "operator", frozenset({EVERY_GROUP}))
+"""Who acts where no key is needed, and in terminal commands."""
+
+DIAGNOSIS = replace(LOCAL, id="local:diagnosis", name="anaphora diagnose")
+"""Ownership turns are asked for a diagnosis, and so are nobody's questions."""
+
+NOBODY = Principal("nobody", "nobody", "reader", frozenset())
+"""Who acts where a key is needed and none was given: nothing is granted to it."""
+
+
+class SignInFailed(Exception):
+    """Somebody does not come in; the message says why to that person. `status` is HTTP's."""
+
+    def __init__(self, message: str, status: int = 401) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+Action: TypeAlias = Literal[
+    "ask", "read", "change", "change_any", "rate", "review", "documents", "jobs", "keys",
+    "grants", "audit", "server", "ready",
+]  # fmt: skip
+
+NEEDS: Mapping[Action, Role] = {
+    "ready": "reader",
+    # Questions and searches, over collections that are granted.
+    "ask": "reader",
+    # Collections with their documents, and the rows one sees.
+    "read": "reader",
+    # One's own conversations; those of others are changed by operators.
+    "change": "reader",
+    "change_any": "operator",
+    "rate": "agent",
+    # Traces, what others thought of answers, and saying what is right.
+    "review": "agent",
+    "documents": "operator",
+    "jobs": "operator",
+    "keys": "operator",
+    "grants": "operator",
+    # What the log holds of one's groups.
+    "audit": "operator",
+    # What belongs to the server and not to one group: its numbers, its state, the files of its machine.
+    "server": "operator",
+}
+"""The least role for each action."""
+
+_WHOLE: frozenset[Action] = frozenset({"server"})
+"""Actions that also need every group."""
+
+
+def allows(principal: Principal, action: Action) -> bool:
+    """Whether a principal may do this at all; to what, its groups say."""
+    return principal.has(NEEDS[action]) and (principal.everywhere or action not in _WHOLE)
+
+
+def may_change(principal: Principal, owner: str) -> bool:
+    """Whether a principal may change something of `owner` that it sees."""
+    return owner == principal.id or allows(principal, "change_any")
+
+
+def may_give(principal: Principal, role: Role, groups: Iterable[str]) -> bool:
+    """Whether a principal may let somebody else have this role in these groups: nobody gives more than there is."""
+    return allows(principal, "keys") and principal.has(role) and all(principal.in_group(group) for group in groups)
+
+
+def group_of(principal: Principal, grants: Iterable[str]) -> str | None:
+    """The group by which a principal reaches a collection that was granted to these; None where it does not."""
+    granted = sorted(grants) or [DEFAULT_GROUP]
+    return next((group for group in granted if principal.in_group(group)), None)
+
+
+def own_group(principal: Principal) -> str:
+    """The group that what a principal makes anew belongs to."""
+    return DEFAULT_GROUP if principal.everywhere else min(principal.groups, default=DEFAULT_GROUP)
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """Ownership of a row: a principal's id, and the group it belongs to."""
+
+    owner: str
+    group: str

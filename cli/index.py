@@ -79,7 +79,7 @@ def _grant(settings: Settings, group: str) -> None:
     from cli.shared.resources import open_database
     from server.audit_log import account, at_terminal, entry
     from server.store import collection_rows
-    from text.names import NAME_RULE, is_name
+    from text.files import NAME_RULE, is_name
 
     if not is_name(group):
         raise InputError(f"{group[:40]!r} cannot be a group's name: use {NAME_RULE}.")

@@ -45,7 +45,7 @@ def create(
     from server.access import DEFAULT_GROUP, EVERY_GROUP
     from server.audit_log import account, at_terminal, entry
     from server.store import credentials
-    from text.names import NAME_RULE, is_name
+    from text.files import NAME_RULE, is_name
 
     name = " ".join(name.split())
     if not name or len(name) > 100 or not name.isprintable():

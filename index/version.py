@@ -32,8 +32,7 @@ from index.errors import (
     StorageError,
 )
 from index.stores import StoreSpec
-from text.files import sync, write_text
-from text.names import NAME_RULE, is_name
+from text.files import NAME_RULE, is_name, sync, write_text
 
 FORMAT = 3
 """Of the files of a version: raise it when old versions cannot be reused."""

@@ -19,8 +19,7 @@ from filelock import FileLock
 from rewriter.gate import RewriteGate
 from rewriter.load import REWRITERS, RunKind, Serving, describe, load_rewriter
 from rewriter.protocol import RunError
-from text.files import write_json
-from text.names import NAME_RULE, is_name
+from text.files import NAME_RULE, is_name, write_json
 
 PROMOTED = "promoted.json"
 KEPT = 50

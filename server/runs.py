@@ -15,7 +15,7 @@ from rewriter import runs
 from rewriter.load import RERANKERS, REWRITERS, RunKind
 from server.store.jobs import is_held
 from server.store.records import View
-from text.names import is_name
+from text.files import is_name
 from text.progress import LOCK, RunProgress, read_progress
 
 RunGroup: TypeAlias = Literal["synth", "adapt", "rewriters", "rerankers", "eval", "diagnose"]

@@ -1,10 +1,10 @@
+from text.files import is_name as is_name
 from text.files import replacing as replacing
 from text.files import text_writer as text_writer
 from text.files import write_json as write_json
 from text.files import write_text as write_text
 from text.modules import MissingExtra as MissingExtra
 from text.modules import PluginError as PluginError
-from text.names import is_name as is_name
 from text.sanitize import sanitize_text as sanitize_text
 from text.sentences import Sentence as Sentence
 from text.sentences import sentence_spans as sentence_spans

@@ -2,19 +2,39 @@
 
 Every file of ours that replaces another goes through `replacing`: written under a hidden name beside it, forced to the
 disk, renamed into place, and the folder forced to the disk. Journals (appended files) and locks are out of scope: of
-two writers at once, the last wins.
+two writers at once, the last wins. A name of a collection or run becomes a folder and a part of addresses.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
+
+NAME_CHARS = 64
+"""The longest name."""
+
+NAME_PATTERN = r"^[A-Za-z0-9]((\.?[A-Za-z0-9_-])*\.?[A-Za-z0-9])?$"
+"""The rule without the length, in the words that Python, Rust and JSON schema share."""
+
+NAME_RULE = (
+    f"1 to {NAME_CHARS} letters, digits, dots, dashes or underscores, with a letter or digit at both ends and no two "
+    "dots together"
+)
+"""The rule for a person; goes on from "use"."""
+
+_NAME = re.compile(NAME_PATTERN.strip("^$"))
+
+
+def is_name(text: str) -> bool:
+    """Whether something may be called so."""
+    return len(text) <= NAME_CHARS and _NAME.fullmatch(text) is not None
 
 
 def resolved(path: Path) -> Path:

@@ -7,8 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Query, Request
 from pydantic import Field, field_validator
 
-from plugins.evidence.service import EvidenceService
-from plugins.evidence.views import StandaloneView, WhyView
+from plugins.evidence.service import EvidenceService, StandaloneView, WhyView
 from server.api.dependencies import Service, StrictBody, number
 from server.api.sse import while_connected
 

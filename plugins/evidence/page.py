@@ -8,8 +8,7 @@ from typing import Annotated, Any, TypeAlias
 from markupsafe import Markup
 from pydantic import Field
 
-from plugins.evidence.service import EvidenceService
-from plugins.evidence.views import StandaloneView, WhyView
+from plugins.evidence.service import EvidenceService, StandaloneView, WhyView
 from server.chat import ChatService
 from text.sanitize import masked
 from ui.source_panel import QuotePlace, document_link

@@ -26,8 +26,8 @@ from server.chat.error_mapping import ChatError, Conflict, InvalidRequest, NotFo
 from server.jobs import JobProgress
 from server.store import collection_rows
 from server.store.records import FileResult, Job
+from text.files import is_name
 from text.modules import need_extra
-from text.names import is_name
 
 if TYPE_CHECKING:
     from server.chat import ChatService

@@ -16,7 +16,7 @@ from index.errors import IndexingError
 from index.loaders.addresses import page_address
 from server.guard import AddressGuard
 from server.settings.groups import SettingsGroup
-from text.names import NAME_CHARS, NAME_PATTERN
+from text.files import NAME_CHARS, NAME_PATTERN
 from text.sanitize import is_showable
 
 SourceKind: TypeAlias = Literal["folder", "git", "web", "s3", "push"]

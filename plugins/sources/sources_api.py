@@ -10,7 +10,7 @@ from plugins.sources.service import PushedDocument, SourceService, SourceSummary
 from plugins.sources.source import Source
 from server.api.dependencies import Listing, Service
 from server.store.records import Job
-from text.names import NAME_CHARS, NAME_PATTERN
+from text.files import NAME_CHARS, NAME_PATTERN
 
 router = APIRouter(tags=["Sources"])
 

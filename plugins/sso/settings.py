@@ -11,7 +11,7 @@ from pydantic import Field, SecretStr, model_validator
 
 from server.access import DEFAULT_GROUP, EVERY_GROUP, ROLES, Principal, Role, SignInFailed
 from server.settings.groups import SettingsGroup, is_loopback
-from text.names import is_name
+from text.files import is_name
 from text.sanitize import sanitize_line
 
 ID_CHARS = 400

@@ -19,11 +19,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.api import error_responses
 from server.api.error_responses import MountedErrors
-from server.api.mcp_endpoint import PATH as MCP_PATH
-from server.api.mcp_endpoint import McpEndpoint
 from server.api.routes import OPERATIONS, ROUTERS
 from server.api.security import RequestLimit, door
 from server.chat import ChatService
+from server.mcp_tools import MCP_PATH, McpEndpoint
 from server.metrics import Metrics
 from server.plugins import parts
 from server.settings import Settings

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from server.chat import ChatService
-from text.names import NAME_CHARS, NAME_PATTERN
+from text.files import NAME_CHARS, NAME_PATTERN
 
 
 async def _service(request: Request) -> ChatService:

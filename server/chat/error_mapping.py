@@ -21,7 +21,7 @@ from typing import TypeVar
 
 from index.errors import CollectionLocked, CollectionNotFound, DocumentNotFound, IndexingError, InvalidName
 from server.store import StoreError, StoreFull
-from text.names import NAME_RULE, is_name
+from text.files import NAME_RULE, is_name
 
 
 class ChatError(Exception):

@@ -48,7 +48,7 @@ from server.turn.evidence import numbered
 from server.turn.models import TurnModels
 from server.turn.steps import TurnFailed
 from server.turn.system_messages import history_for_model
-from text.names import NAME_RULE, is_name
+from text.files import NAME_RULE, is_name
 
 
 class SearchResult(View):

@@ -32,8 +32,7 @@ from server.store.database import Database, read_only
 from server.store.jobs import any_alive
 from server.store.records import BackupError, HomeBusy
 from server.store.sqlite import find_damage
-from text.files import replacing, write_text
-from text.names import is_name
+from text.files import is_name, replacing, write_text
 
 log = logging.getLogger(__name__)
 

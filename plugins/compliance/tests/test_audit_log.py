@@ -15,8 +15,9 @@ from sqlalchemy.exc import IntegrityError
 
 from plugins.compliance import audit_log
 from server.access import LOCAL, Principal
-from server.audit_log import MAX_CHARS, AuditEntry, at_terminal, entry, note
+from server.audit_log import MAX_CHARS, AuditEntry, account, at_terminal, entry, note
 from server.store import Database
+from testing.plugin import PluginContract
 
 ANN = Principal("key:11111111", "ann", "operator", frozenset({"support"}), "192.0.2.7")
 
@@ -205,3 +206,15 @@ def test_a_command_acts_for_the_account_it_runs_under(monkeypatch: pytest.Monkey
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(os, "getuid", lambda: 2**31 - 3)
     assert at_terminal().origin == "terminal of unknown"
+
+
+class TestCompliance(PluginContract):
+    name = "compliance"
+
+    def test_without_it_nothing_is_audited_and_nothing_breaks(self, removed: None, tmp_path: Path) -> None:
+        database = Database(tmp_path / "anaphora.db")
+        note(database, LOCAL, "turn.ask")
+        database.write_blocking(account, entry(LOCAL, "grant.add", "sales"))
+        tables = "SELECT count(*) FROM sqlite_master WHERE name LIKE 'audit%'"
+        assert database.read_blocking(lambda c: c.exec_driver_sql(tables).scalar_one()) == 0
+        database.close()

@@ -29,7 +29,7 @@ from server.chat.conversations import NewShare
 from server.chat.running_turn import RunningTurn
 from server.chat.turns import SearchResult
 from server.store.records import FeedbackRecord, Share
-from text.names import NAME_CHARS, NAME_PATTERN
+from text.files import NAME_CHARS, NAME_PATTERN
 
 router = APIRouter(tags=["Conversations"])
 feedback_router = APIRouter(tags=["Feedback"])

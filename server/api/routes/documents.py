@@ -9,7 +9,7 @@ from fastapi import APIRouter, File, Path, Query, Response, UploadFile
 from server.api.dependencies import CollectionFilter, CollectionName, Listing, Service
 from server.chat import CollectionSummary, DocumentText, Job
 from server.chat.documents import LEAST_WIDTH, MOST_WIDTH, DocumentSummary, PassagePage
-from text.names import NAME_CHARS, NAME_PATTERN
+from text.files import NAME_CHARS, NAME_PATTERN
 
 router = APIRouter(tags=["Documents"])
 grants_router = APIRouter(tags=["Access"])

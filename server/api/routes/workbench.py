@@ -12,7 +12,7 @@ from server.chat import RunGroup
 from server.chat.reviews import NewReview, ReviewDetail, ReviewPage
 from server.runs import RunDetail, RunSummary, TrainedGroup
 from server.store.reviewed import Doubt, ReviewState
-from text.names import NAME_CHARS, NAME_PATTERN
+from text.files import NAME_CHARS, NAME_PATTERN
 
 router = APIRouter(tags=["Reviews"])
 runs_router = APIRouter(tags=["Runs"])

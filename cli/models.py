@@ -36,19 +36,19 @@ def list_models(ctx: typer.Context) -> None:
 
     state = state_of(ctx)
     settings = state.settings()
-    home, asked = settings.home, remembered(settings.home)
+    home, remembered_models = settings.home, remembered(settings.home)
     table = open_table("name", "kind", "size", "licence", "fetched", "what it is", right=("size",))
-    for model in (*registered_models().values(), *asked.values()):
+    for model in (*registered_models().values(), *remembered_models.values()):
         fetched = "yes" if model.fetched(home) else "no"
         size = f"{model.size / 1e6:,.0f} MB"
         table.add_row(model.name, model.kind, size, model.licence, fetched, model.description)
     for offer in recommended_models().values():
-        if offer.reference not in asked:
+        if offer.reference not in remembered_models:
             about = f"{offer.description} From the hub; {offer.needs(machine_cores())}."
             table.add_row(offer.name, "llm", f"{offer.size / 1e6:,.0f} MB", offer.licence, "no", about)
     state.out.print(table)
-    if told := recommendation(settings):
-        state.err.print(f"\n{told}", soft_wrap=True)
+    if advice := recommendation(settings):
+        state.err.print(f"\n{advice}", soft_wrap=True)
 
 
 @app.command()
@@ -59,7 +59,7 @@ def fetch(
     ],
     anyway: Annotated[bool, typer.Option("--anyway", help="Even where this machine has too little memory.")] = False,
 ) -> None:
-    """Fetch models into the home folder and print where each lies: the GGUF file of an LLM, else a folder.
+    """Fetch models into the home folder and print the path of each: the GGUF file of an LLM, else a folder.
 
     Size, licence, origin and SHA-256 are told first. What an earlier run left is resumed; verified models are kept.
     """

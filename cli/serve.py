@@ -89,8 +89,8 @@ def _tell_answering(settings: Settings, state: State) -> None:
         return
     quoted = model.casefold() == "none"
     now = "Answers are quoted from your documents; no language model writes them." if quoted else f"{model} answers."
-    told = (now, recommendation(settings), *map(str, nearby_servers()))
-    state.err.print(sanitize_line(" ".join(filter(None, told))), soft_wrap=True)
+    lines = (now, recommendation(settings), *map(str, nearby_servers()))
+    state.err.print(sanitize_line(" ".join(filter(None, lines))), soft_wrap=True)
 
 
 async def _serve(
@@ -174,8 +174,8 @@ async def _advise(service: ChatService, state: State, name: str) -> None:
     with contextlib.suppress(IndexingError):  # what cannot be opened is told below
         index = service.settings.index
         if advice := await asyncio.to_thread(lambda: language_advice(service.core.opened.get(name), index)):
-            told = sanitize_line(f"{advice[0][0].upper()}{advice[0][1:]} {advice[1]}")
-            state.err.print(told, style="yellow", soft_wrap=True)
+            text = sanitize_line(f"{advice[0][0].upper()}{advice[0][1:]} {advice[1]}")
+            state.err.print(text, style="yellow", soft_wrap=True)
 
 
 async def _settled(service: ChatService) -> Readiness:

@@ -171,8 +171,8 @@ def tell(state: State, folder: Folder, facts: RunFacts) -> None:
     state.out.print(table)
     for what, reasons in (("sentences", facts.left_out), ("pairs", facts.rejected_pairs)):
         if reasons:
-            told = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
-            state.out.print(f"{what} left out: {told}", soft_wrap=True)
+            reasons_text = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
+            state.out.print(f"{what} left out: {reasons_text}", soft_wrap=True)
     state.out.print(
         f"{facts.dialogs:,} dialogs with {facts.questions:,} questions, {facts.share_needing_rewrite:.0%} of "
         f"which need rewriting ({sum(facts.rejected_pairs.values()):,} pairs rejected): {folder.path}"

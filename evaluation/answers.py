@@ -301,8 +301,8 @@ def outcome(turn: AnsweredTurn) -> dict[str, float]:
 
 def evidence_shown(turn: AnsweredTurn, places: Sequence[Place]) -> dict[str, float]:
     """Return whether a citation quotes one of the `places`, and whether it does so without a doubt."""
-    shown = any(overlaps(tuple(cited["place"]), place) for cited in turn.citations for place in places)
-    return {"shown": float(shown), "shown and sure": float(shown) * outcome(turn)["sure"]}
+    overlap = any(overlaps(tuple(cited["place"]), place) for cited in turn.citations for place in places)
+    return {"shown": float(overlap), "shown and sure": float(overlap) * outcome(turn)["sure"]}
 
 
 def overlaps(cited: Place, place: Place) -> bool:

@@ -290,10 +290,10 @@ def conversation(turns: object, where: str) -> Conversation:
             pairs = [(str(turn.get("role")), turn.get("text", turn.get("content")))]
         else:
             pairs = [("", None)]
-        for role, said in pairs:
-            if role not in ROLES or not isinstance(said, str):
+        for role, text in pairs:
+            if role not in ROLES or not isinstance(text, str):
                 raise BadRow(f'{where}: a turn of the history has no "role" (user or assistant) and "text".')
-            messages.append(Message(ROLES[role], said))
+            messages.append(Message(ROLES[role], text))
     return Conversation(tuple(messages))
 
 

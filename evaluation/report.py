@@ -86,7 +86,7 @@ def parts(run: EvaluationRun) -> Table:
     return Table(["set", "level", "system", "part", *headings(chosen), "n"], rows)
 
 
-def tests(made: Sequence[Test]) -> Table:
+def tests(results: Sequence[Test]) -> Table:
     """Paired differences to a baseline, or between two runs."""
     rows = [
         [
@@ -97,7 +97,7 @@ def tests(made: Sequence[Test]) -> Table:
             "< .001" if test.p_holm < 0.001 else f"{test.p_holm:.3f}".lstrip("0"),
             test.n,
         ]
-        for test in made
+        for test in results
     ]
     return Table(["set", "level", "measure", "system", "before", "after", "difference", "95 %", "p (Holm)", "n"], rows)
 

@@ -117,19 +117,19 @@ def placed(chosen: EvalSet, collection: Collection) -> EvalSet:
 
 
 def quoted_places(chosen: EvalSet, collection: Collection) -> dict[str, tuple[Place, ...]]:
-    """Return where the quotes of each question stand in the collection; questions without such a place are left out."""
-    known = {document.id for document in collection.documents()}
+    """Return the places of each question's quotes in the collection; questions without any are left out."""
+    documents = {document.id for document in collection.documents()}
     places: dict[str, tuple[Place, ...]] = {}
     for question, quotes in chosen.quotes.items():
-        named = ((document_id(quote.document, known), quote.text) for quote in quotes)
-        found = tuple(
+        named = ((document_id(quote.document, documents), quote.text) for quote in quotes)
+        where = tuple(
             (name, start, end)
             for name, quote in named
             if name
             for start, end in spans(collection.document(name).text, quote)
         )
-        if found:
-            places[question] = found
+        if where:
+            places[question] = where
     return places
 
 
@@ -299,8 +299,8 @@ def load_set(name: str, data: Path | None, split: str = "dev") -> EvalSet:
     if folder and kind in FOLDERS:
         return FOLDERS[kind](Path(folder), split)
     if folder or not (name in SETS or name.startswith(("mtrag-", "product-"))):
-        known = ", ".join((*SETS, *(f"{kind}:FOLDER" for kind in FOLDERS)))
-        raise MissingSet(f"There is no set called {name!r}; known are {known}.")
+        names = ", ".join((*SETS, *(f"{kind}:FOLDER" for kind in FOLDERS)))
+        raise MissingSet(f"There is no set called {name!r}; known are {names}.")
     if data is None:
         raise MissingSet(f"The set {name} is looked for in a folder of data sets: give it with --data.")
     if name in SETS:

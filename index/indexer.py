@@ -160,10 +160,10 @@ def index_documents(
         files: list[FileStatus] = []
         for document in documents:
             writer.report("reading", len(files), len(files) + 1, document.id)
-            passages, told = _bounded(document, window, encoder)
+            passages, warning = _bounded(document, window, encoder)
             left_out = writer.staged.add_document(document, "", passages)
-            told = "; ".join(filter(None, (told, _repeated(left_out))))
-            files.append(FileStatus("", document.id, "indexed", told, len(passages) - left_out))
+            warning = "; ".join(filter(None, (warning, _repeated(left_out))))
+            files.append(FileStatus("", document.id, "indexed", warning, len(passages) - left_out))
         return _finish(writer, files, bool(files), began)
 
 
@@ -289,9 +289,9 @@ class _IndexRun:
                     warnings.append(f"document {document.id!r} is already there from {owner}: left out")
                     continue
                 self._forget(owner)
-            passages, told = _bounded(document, self.window, self.encoder)
+            passages, shortened = _bounded(document, self.window, self.encoder)
             left_out = self._staged.add_document(document, str(path), passages)
-            warnings += filter(None, (told, _repeated(left_out)))
+            warnings += filter(None, (shortened, _repeated(left_out)))
             self._owners[document.id] = str(path)
             total += len(passages) - left_out
         warning = "; ".join(warnings)
@@ -339,8 +339,8 @@ def _bounded(document: Document, window: int, encoder: Encoder) -> tuple[list[Pa
     if document.verbatim or len(passages) <= MAX_PASSAGES:
         return passages, ""
     at = 100 * passages[MAX_PASSAGES].start // len(document.text)
-    told = f"only its first {MAX_PASSAGES:,} passages, {at} % of it, are searched: split the file"
-    return passages[:MAX_PASSAGES], told
+    warning = f"only its first {MAX_PASSAGES:,} passages, {at} % of it, are searched: split the file"
+    return passages[:MAX_PASSAGES], warning
 
 
 def _repeated(count: int) -> str:

@@ -183,9 +183,9 @@ class Records:
         """Each passage that has a metadata key, with its value."""
         path = '$."' + key.replace("\\", "\\\\").replace('"', '\\"') + '"'
         values = self._all('SELECT metadata -> ?, "row" FROM passages ORDER BY "row"', (path,))
-        found = [(json.loads(value), row) for value, row in values if value is not None]
-        if found or key != "document_id":
-            return found
+        rows = [(json.loads(value), row) for value, row in values if value is not None]
+        if rows or key != "document_id":
+            return rows
         return [(row[0], row[1]) for row in self._all('SELECT document_id, "row" FROM passages')]
 
 

@@ -197,7 +197,7 @@ class _OnnxScorer:
         outputs = [name for name in (LOGITS, STATES) if name in self._model.outputs] or self._model.outputs[:1]
         read = [self._model.run_for(pair, outputs) for pair in pairs]
         scores = np.array([logits[0, 0] for logits, *_ in read], dtype=np.float32)
-        hidden = [states[0] for _, *shown in read for states in shown]
+        hidden = [states[0] for _, *layers in read for states in layers]
         return scores, pairs if hidden else [], hidden
 
 

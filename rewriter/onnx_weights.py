@@ -64,8 +64,8 @@ def show(graph: Any, values: Sequence[str], name: str) -> None:
     from onnx.helper import make_node
     from onnx.onnx_pb import ValueInfoProto
 
-    known = {output for node in graph.node for output in node.output}
-    if missing := [value for value in values if value not in known]:
+    outputs = {output for node in graph.node for output in node.output}
+    if missing := [value for value in values if value not in outputs]:
         raise ValueError(f"the graph has no value called {missing[0]!r}")
     graph.node.append(make_node("Concat", list(values), [name], axis=-1))
     graph.output.append(ValueInfoProto(name=name))

@@ -243,18 +243,18 @@ def language_advice(collection: Collection, index: IndexSettings) -> tuple[str, 
         return None
     documents = collection.documents()
     sample = documents[:: -(-len(documents) // _READ_DOCUMENTS) or 1]
-    found = Counter(language_of(collection.document(document.id).text[:2_000]) for document in sample)
-    foreign = {code: count for code, count in found.most_common() if code not in ("", ENGLISH)}
+    languages_found = Counter(language_of(collection.document(document.id).text[:2_000]) for document in sample)
+    foreign = {code: count for code, count in languages_found.most_common() if code not in ("", ENGLISH)}
     if not sample or sum(foreign.values()) < _FOREIGN_SHARE * len(sample):
         return None
     share = "all" if len(sample) == sum(foreign.values()) else f"{sum(foreign.values())} of {len(sample)}"
     languages = [NAMES[code] for code in list(foreign)[:3]]
-    told = (
+    problem = (
         f"{share} documents{' looked at' * (len(sample) < len(documents))} are in {' and '.join(languages)}, which the "
         f"embedding model {encoder.name} does not read: they are found by their words, and hardly by their meaning."
     )
     size = find(MULTILINGUAL).size / 1e6
-    return told, (
+    return problem, (
         f'Put encoder = "{MULTILINGUAL}" ({size:.0f} MB, fetched when it is needed) and language = "{AUTO}" under '
         f"[index] of anaphora.toml, or set ANAPHORA_INDEX__ENCODER={MULTILINGUAL} ANAPHORA_INDEX__LANGUAGE={AUTO}, and "
         "index again."
@@ -314,17 +314,17 @@ def recommendation(settings: Settings) -> str:
     fitting = [model for model in recommended_models().values() if model.memory + SERVER_MEMORY <= memory]
     if fitting:
         best = fitting[0]
-        told = (
+        text = (
             f"This machine ({machine}) can run a model that should answer better: {best.name}, "
             f"{best.size / 1e9:.1f} GB from the hub, {best.licence}, {best.needs(cores)}. "
             f"`anaphora models fetch {best.name}` fetches it; `make run MODEL={best.name}`, or `anaphora serve --model "
             f"{best.name}`, uses it."
         )
     else:
-        told = f"The local models that answer better need more than this machine has ({machine})."
+        text = f"The local models that answer better need more than this machine has ({machine})."
     if has_gpu():
-        told += " It has a GPU: a model that vLLM serves answers best; see docs/operate/vllm.md, then `--model vllm`."
-    return told
+        text += " It has a GPU: a model that vLLM serves answers best; see docs/operate/vllm.md, then `--model vllm`."
+    return text
 
 
 LOOK_SECONDS = 0.5

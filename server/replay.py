@@ -395,7 +395,11 @@ class _ReplaySearch(TurnSearch):
     def sentence_chances(
         self, plan: SearchPlan, passages: Sequence[Evidence], hits: Sequence[Hit], scorer: SupportScorer
     ) -> dict[SentencePlace, float]:
-        inputs = {"question": plan.asked, "matching": plan.matching, "passages": [one.passage_id for one in passages]}
+        inputs = {
+            "question": plan.asked,
+            "matching": plan.matching,
+            "passages": [evidence.passage_id for evidence in passages],
+        }
         step = find_step(self.trace, "sentences", inputs)
         if step is None:
             return TurnSearch.sentence_chances(self, plan, passages, hits, scorer)
@@ -403,8 +407,8 @@ class _ReplaySearch(TurnSearch):
             this.inputs(**step.inputs)
             this.output(step.outputs)
             this.label(replayed="record")
-        told: Any = step.outputs["result"]
-        return {(n, at): chance for n, at, chance in told}
+        chances: Any = step.outputs["result"]
+        return {(n, at): chance for n, at, chance in chances}
 
 
 def _named(name: str, hits: Sequence[Hit], searched: Searchable) -> list[Passage]:

@@ -327,7 +327,7 @@ class WindowAligner:
             lacking = frozenset(numbers(text)) - figures
             runs = [run for run in ((first - 1, last), (first, last + 1)) if run[0] >= 0 and run[1] < len(self._spans)]
             held = {run: self._held(text_stems, *run) for run in runs}
-            gains = [(share + bool(lacking & found), run) for run, (share, found) in held.items()]
+            gains = [(share + bool(lacking & covered), run) for run, (share, covered) in held.items()]
             if not gains or max(gains)[0] < overlap + _GAIN:
                 break
             first, last = max(gains)[1]

@@ -136,7 +136,7 @@ def _by_pairs(data: bytes) -> str | None:
     """
     if b"\0" not in data[:_SAMPLE]:
         return None
-    found = list[tuple[int, str]]()
+    pairs = list[tuple[int, str]]()
     for encoding in ("utf-16-le", "utf-16-be"):
         sample = data[:_SAMPLE].decode(encoding, "replace").removesuffix("\ufffd")
         plain = sum(char < "\x7f" for char in sample)
@@ -148,8 +148,8 @@ def _by_pairs(data: bytes) -> str | None:
             and strange * 100 <= len(sample)
             and ascii_pairs <= _ASCII_PAIRS * (len(sample) - plain)
         ):
-            found.append((plain, encoding))
-    return data.decode(max(found)[1], "replace") if found else None
+            pairs.append((plain, encoding))
+    return data.decode(max(pairs)[1], "replace") if pairs else None
 
 
 def _by_detection(data: bytes) -> str | None:

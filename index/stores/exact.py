@@ -143,13 +143,13 @@ class _OpenQuantised(OpenMatrix):
         self._signs = signs
 
     def search(self, vectors: Vectors, k: int, mask: Mask | None = None) -> list[Neighbours]:
-        found = []
+        neighbours = []
         for vector in vectors:
             rows = self._near(vector, max(_LEAST, CANDIDATES * k), mask)
             scores = self.matrix[rows] @ vector
             best = best_places(scores, k) if k > 0 and len(rows) else np.arange(0)
-            found.append(Neighbours(rows[best].tolist(), scores[best].tolist()))
-        return found
+            neighbours.append(Neighbours(rows[best].tolist(), scores[best].tolist()))
+        return neighbours
 
     def _near(self, vector: Vectors, count: int, mask: Mask | None) -> npt.NDArray[np.intp]:
         """At least `count` rows whose signs differ least, in order; all that the mask leaves where these are fewer."""

@@ -33,8 +33,8 @@ class AuditService(ServiceBase):
     @requires("audit")
     async def rows(self, /, **filters: Any) -> list[AuditRecord]:
         """Return rows, oldest first; `filters` are those of `audit_log.listing`."""
-        shown = {name: value for name, value in filters.items() if value and name != "limit"}
-        await self.account("log.read", detail=shown)
+        filtered = {name: value for name, value in filters.items() if value and name != "limit"}
+        await self.account("log.read", detail=filtered)
         groups = None if self.principal.everywhere else self.principal.groups
         return await self._read(lambda connection: audit_log.listing(connection, groups=groups, **filters))
 

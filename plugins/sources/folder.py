@@ -21,7 +21,7 @@ class FolderConnector:
         self._max_bytes = max_bytes
         self._cache = cache
 
-    def items(self, known: Mapping[str, Known], pause: Pause) -> Iterator[Item]:
+    def items(self, previous: Mapping[str, Known], pause: Pause) -> Iterator[Item]:
         """See `Connector`. A folder that cannot be listed ends the run: what is in it is not deleted."""
         real_root = os.path.realpath(self._root)
         if Path(os.path.realpath(self._cache)).is_relative_to(real_root):
@@ -37,10 +37,10 @@ class FolderConnector:
                 if os.path.commonpath((real_root, os.path.realpath(path))) != real_root:
                     continue
                 pause(0)
-                if item := self._item(path, known):
+                if item := self._item(path, previous):
                     yield item
 
-    def _item(self, path: Path, known: Mapping[str, Known]) -> Item | None:
+    def _item(self, path: Path, previous: Mapping[str, Known]) -> Item | None:
         key = path_text(path.relative_to(self._root).as_posix())
         try:
             status = path.stat()
@@ -49,7 +49,7 @@ class FolderConnector:
             version, url = f"{status.st_mtime_ns} {status.st_size}", self._source.address(key)
             if problem := size_problem(status.st_size, self._max_bytes):
                 return Item(key, problem=problem)
-            unchanged = key in known and known[key].version == version
+            unchanged = key in previous and previous[key].version == version
             return Item(key, version, None if unchanged else path.read_bytes(), url)
         except FileNotFoundError:
             return Item(key, gone=True)

@@ -62,7 +62,7 @@ class GitConnector:
         template = _LINKS.get(self._address.hostname or "", "")
         self._link = template.format(place=place, branch=source.branch or "HEAD")
 
-    def items(self, known: Mapping[str, Known], pause: Pause) -> Iterator[Item]:
+    def items(self, previous: Mapping[str, Known], pause: Pause) -> Iterator[Item]:
         """See `Connector`."""
         if not (self._repository / "HEAD").is_file():
             self._repository.mkdir(parents=True, exist_ok=True)
@@ -83,7 +83,7 @@ class GitConnector:
                 if problem := size_problem(int(size), self._max_bytes):
                     yield Item(key, problem=problem)
                     continue
-                unchanged = key in known and known[key].version == blob
+                unchanged = key in previous and previous[key].version == blob
                 content = None if unchanged else _blob(reader, blob, int(size))
                 yield Item(key, blob, content, self._source.address(key, self._link))
 

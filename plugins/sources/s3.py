@@ -39,14 +39,14 @@ class BucketConnector:
     def close(self) -> None:
         self._fetcher.close()
 
-    def items(self, known: Mapping[str, Known], pause: Pause) -> Iterator[Item]:
+    def items(self, previous: Mapping[str, Known], pause: Pause) -> Iterator[Item]:
         """See `Connector`. Nothing is named before the whole list is there."""
         for key, version, size in list(self._listed(pause)):
             pause(0)
             url = self._source.address(key)
             if problem := size_problem(size, self._fetcher.max_bytes):
                 yield Item(key, problem=problem)
-            elif key in known and known[key].version == version:
+            elif key in previous and previous[key].version == version:
                 yield Item(key, version, url=url)
             else:
                 response = self._get(f"{self._place}/{quote(key)}")

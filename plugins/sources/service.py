@@ -1,4 +1,4 @@
-"""Follow sources: read on request and when they are due, pushed to, removed.
+"""Follow sources: read them on request and when they are due, accept pushes, remove them.
 
 A run is a job on the source's collection: the mirror of the source is brought up to date, then indexed as any folder
 is. Who may decide about the server's machine adds and removes sources; operators of the collection sync them and push.

@@ -153,8 +153,8 @@ class Connector(Protocol):
     @property
     def lists_all(self) -> bool: ...
 
-    def items(self, known: Mapping[str, Known], pause: Pause) -> Iterator[Item]:
-        """List the present documents, each key once; `known` is what is mirrored, by key.
+    def items(self, previous: Mapping[str, Known], pause: Pause) -> Iterator[Item]:
+        """List the present documents, each key once; `previous` holds the mirrored ones, by key.
 
         `pause` is called before every request or file, and what it raises is passed on. Raises SourceError if the
         source cannot be read (on): what was not named until then stays.

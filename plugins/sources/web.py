@@ -72,7 +72,7 @@ class WebConnector:
     def close(self) -> None:
         self._fetcher.close()
 
-    def items(self, known: Mapping[str, Known], pause: Pause) -> Iterator[Item]:
+    def items(self, previous: Mapping[str, Known], pause: Pause) -> Iterator[Item]:
         """See `Connector`. The first page must answer, or nothing is taken for deleted."""
         pause(0)
         robots, failures, most = self._robots(), 0, self._source.pages
@@ -90,13 +90,13 @@ class WebConnector:
                 yield item
             else:
                 meet(item.key, 1)
-        for url in sorted(known):
-            meet(url, _version(known[url]).depth)
+        for url in sorted(previous):
+            meet(url, _version(previous[url]).depth)
         for count in range(most):
             if not waiting:
                 return
             url, depth = waiting.popleft()
-            before = known.get(url)
+            before = previous.get(url)
             if not robots.can_fetch(url, AGENT):
                 if before:
                     yield Item(url, problem="robots.txt does not allow it any more")
@@ -116,7 +116,7 @@ class WebConnector:
                 elif before or status not in (404, 410):
                     yield Item(url, problem=problem)
                 continue
-            item, page = self._read(answer, url, known, depth)
+            item, page = self._read(answer, url, previous, depth)
             if item.version or item.gone or item.problem:
                 yield item
             for link in page.links if depth < self._source.depth else ():
@@ -128,15 +128,15 @@ class WebConnector:
         validators = {"If-None-Match": version.etag, "If-Modified-Since": version.modified}
         return self._fetcher.get(url, {name: value for name, value in validators.items() if value})
 
-    def _read(self, answer: Fetched, url: str, known: Mapping[str, Known], depth: int) -> tuple[Item, _Page]:
+    def _read(self, answer: Fetched, url: str, previous: Mapping[str, Known], depth: int) -> tuple[Item, _Page]:
         """The document of an answer, and where else it leads; it has neither version nor problem where it is none."""
-        before, landed, headers = known.get(url), canonical(answer.url), answer.headers
+        before, landed, headers = previous.get(url), canonical(answer.url), answer.headers
         if landed != url:
             within = self._within(landed)
             if url == self._start and not within:
                 raise SourceError(f"{url} leads to {landed}: give that address")
             problem = "" if answer.permanent or not before else "it leads to another address for now"
-            gone = before is not None and not problem and (landed in known or not within)
+            gone = before is not None and not problem and (landed in previous or not within)
             return Item(url, gone=gone, problem=problem), _Page(canonical=landed)
         if answer.status == 304 and before:
             # What it leads to may not have been reached the last time.
@@ -150,7 +150,7 @@ class WebConnector:
             body = _as_utf8(body, parameters)
             page = _page(body, url, headers.get("x-robots-tag", ""))
         elsewhere = page.canonical != url and self._within(page.canonical)
-        if not page.kept or (elsewhere and (before is None or page.canonical in known)):
+        if not page.kept or (elsewhere and (before is None or page.canonical in previous)):
             return Item(url, gone=before is not None), page
         digest = hashlib.sha256(body).hexdigest()[:32]
         version = _PageVersion(headers.get("etag", ""), headers.get("last-modified", ""), depth, digest)

@@ -66,9 +66,9 @@ class Ct2Engine:
         self._seq2seq = form.architecture == "seq2seq"
         kind = ctranslate2.Translator if self._seq2seq else ctranslate2.Generator
         gpu = ctranslate2.get_cuda_device_count() > 0 and not compute
-        for device, kept in (*([("cuda", "float16")] if gpu else []), ("cpu", compute or "int8")):
+        for device, precision in (*([("cuda", "float16")] if gpu else []), ("cpu", compute or "int8")):
             try:
-                self._model: Any = kind(str(folder), device=device, compute_type=kept, intra_threads=1)
+                self._model: Any = kind(str(folder), device=device, compute_type=precision, intra_threads=1)
                 break
             except (RuntimeError, ValueError) as error:
                 if device == "cpu":

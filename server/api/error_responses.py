@@ -172,12 +172,12 @@ class MountedErrors:
                 if not message.get("more_body"):
                     headers = Headers(raw=failed["headers"])
                     remaining = {name: headers[name] for name in _KEPT if name in headers}
-                    told = _message(failed["status"], body)
+                    detail = _message(failed["status"], body)
                     error_page = getattr(scope["app"].state, "error_page", None)
                     if error_page and _is_navigation(scope):
-                        response: Response = error_page(scope, failed["status"], told, remaining)
+                        response: Response = error_page(scope, failed["status"], detail, remaining)
                     else:
-                        response = error_response(failed["status"], told, headers=remaining)
+                        response = error_response(failed["status"], detail, headers=remaining)
                     await response(scope, receive, send)
                     answered = True
 

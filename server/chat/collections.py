@@ -111,16 +111,16 @@ class CollectionService(ServiceBase):
         from index.loaders import suffixes
 
         name, uploads = checked_name(collection), self.core.uploads
-        known = suffixes()
-        file = safe_name(filename[:MAX_ID_CHARS], known | {ARCHIVE})
-        packed = file.endswith(ARCHIVE) and ARCHIVE not in known
+        endings = suffixes()
+        file = safe_name(filename[:MAX_ID_CHARS], endings | {ARCHIVE})
+        packed = file.endswith(ARCHIVE) and ARCHIVE not in endings
         if packed:
             stem, dot, ending = file.removesuffix(ARCHIVE).rpartition(".")
             # A file of that name may come beside it.
-            file = f"{stem}-{ending}" if f".{ending}" in known else f"{stem}{dot}{ending}"
+            file = f"{stem}-{ending}" if f".{ending}" in endings else f"{stem}{dot}{ending}"
         ownership = await self._made(name, "")
         room = await self._room(name, file)
-        keep = partial(uploads.unpack, known=known) if packed else uploads.keep
+        keep = partial(uploads.unpack, known=endings) if packed else uploads.keep
         stored, sizes = await asyncio.to_thread(keep, name, file, content, room)
         await self._write(collection_rows.remember_uploads, name, file, sizes, ownership)
 

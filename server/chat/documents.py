@@ -370,8 +370,8 @@ def pick(documents: Iterable[Document | DocumentText], count: int) -> list[Sugge
     """Questions over all documents: the first of each, then the second of each."""
     ranked = list[tuple[int, Suggestion]]()
     for document in documents:
-        found = [suggestion(document.id, document.title, section.heading) for section in document.sections]
-        ranked += enumerate(one for one in found if one is not None)
+        suggestions = [suggestion(document.id, document.title, section.heading) for section in document.sections]
+        ranked += enumerate(question for question in suggestions if question is not None)
     chosen: dict[str, Suggestion] = {}
     for n, picked in sorted(ranked, key=lambda each: each[0]):
         if n < _PER_DOCUMENT:

@@ -375,9 +375,9 @@ class TurnService(ServiceBase):
                     suggestions = await self._answered(name, ownership.group, candidates, EXAMPLES)
                     self.core.suggested = {old: was for old, was in self.core.suggested.items() if old[0] != name}
                     self.core.suggested[key] = suggestions
-                asked = {one.question for one in curated}
-                found = [one for one in self.core.suggested[key] if one.question not in asked]
-                return [*curated, *found][:EXAMPLES]
+                curated_texts = {example.question for example in curated}
+                chosen = [example for example in self.core.suggested[key] if example.question not in curated_texts]
+                return [*curated, *chosen][:EXAMPLES]
 
     @requires("ask")
     async def follow_ups(self, turn_id: str) -> list[Suggestion]:

@@ -97,7 +97,7 @@ class Room(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """What was stored: a file or folder, and the bytes of each upload by its row's name."""
+    """A stored file or folder, and the bytes of each upload by its row's name."""
 
     path: Path
     sizes: dict[str, int]
@@ -252,7 +252,7 @@ def _check_directory(content: BinaryIO) -> None:
     content.seek(0)
 
 
-def _wanted(archive: zipfile.ZipFile, name: str, known: Set[str]) -> list[tuple[zipfile.ZipInfo, str]]:
+def _wanted(archive: zipfile.ZipFile, name: str, endings: Set[str]) -> list[tuple[zipfile.ZipInfo, str]]:
     """The members to keep, each with its path below the archive's folder. Raises TooLarge for too many."""
     wanted = dict[str, zipfile.ZipInfo]()
     for member in archive.infolist():
@@ -261,10 +261,10 @@ def _wanted(archive: zipfile.ZipFile, name: str, known: Set[str]) -> list[tuple[
             continue
         *folders, file = parts
         stem, suffix = os.path.splitext(_plain(file))
-        if suffix.lower() not in known | PICTURES or not stem.strip(". _") or len(parts) > _PATH_PARTS:
+        if suffix.lower() not in endings | PICTURES or not stem.strip(". _") or len(parts) > _PATH_PARTS:
             continue
         safe = [_cut(_plain(folder)) for folder in folders]
-        wanted["/".join([*filter(None, safe), safe_name(file, known | PICTURES)])] = member
+        wanted["/".join([*filter(None, safe), safe_name(file, endings | PICTURES)])] = member
     if len(wanted) > MOST_FILES:
         raise TooLarge(
             f"{name}{ARCHIVE} holds {len(wanted):,} documents and pictures, and {MOST_FILES:,} are allowed: split it.",

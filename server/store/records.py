@@ -214,7 +214,7 @@ class TraceSummary(View):
 
 
 class DayCounts(View):
-    """Counts of one day (UTC, `2026-11-22`). `sentences` are those of answers that were held against what they cite.
+    """Counts of one day (UTC, `2026-11-22`). `sentences` counts those checked against their citations.
 
     `doubted` answers say themselves that they may not answer; in `folded` ones quotes stand in the place of what a
     model wrote; `contradicted` sentences say something else than what they cite, and are unsupported, too.

@@ -243,8 +243,8 @@ def add(connection: Connection, turn: StoredTurn, verdict: Verdict, changes: Map
     connection.execute(insert(REVIEWS), {**row, "rewrite": fields.get("rewrite"), "answer": fields.get("answer")})
 
 
-def _differs(said: str, was: object) -> bool:
-    return normalised(said) != normalised(str(was or ""))
+def _differs(answer: str, was: object) -> bool:
+    return normalised(answer) != normalised(str(was or ""))
 
 
 def _by_approval(rows: Sequence[ReviewRecord], passages: Sequence[MarkedPassage] | None) -> bool:

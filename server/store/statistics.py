@@ -66,7 +66,7 @@ def is_doubted(ending: ColumnElement[Any]) -> ColumnElement[bool]:
 
 
 def is_folded(ending: ColumnElement[Any]) -> ColumnElement[bool]:
-    """Whether quotes stand in the place of what a model wrote."""
+    """Whether quotes replaced the model's text."""
     return json_text(ending, "folded") != ""
 
 

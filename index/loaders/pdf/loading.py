@@ -308,15 +308,15 @@ def _unread(name: str, pictures: Sequence[int], pages: int, recogniser: Recognis
     )
 
 
-def _title(named: str, shown: str, regions: Sequence[Region]) -> str:
+def _title(named: str, printed: str, regions: Sequence[Region]) -> str:
     """Return the title that a file's own field names, if its first page says it too or has none; else the page's."""
     if not _is_title(named):
-        return shown
+        return printed
     first = " ".join(region.text for region in regions if region.page == 1 and region.kind not in DROPPED)
     words = _words_of(named)
     # A scan's first page may say only some of it as it is.
-    said = len(words & _words_of(first)) >= _SAID * len(words)
-    return named if not shown or said else shown
+    matches = len(words & _words_of(first)) >= _SAID * len(words)
+    return named if not printed or matches else printed
 
 
 def _words_of(text: str) -> set[str]:

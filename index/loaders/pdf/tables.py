@@ -1,4 +1,4 @@
-"""Tables: those that rules make, and those that stand in columns without any.
+"""Find tables: those drawn with rules, and those set in columns without any.
 
 A table becomes one line whose `rows` are its cells. What only looks like one is left as it is: stretched lines of text,
 lists whose marks stand apart, formulas.
@@ -285,7 +285,7 @@ def _stretched(rows: Sequence[list[TextLine]]) -> bool:
 
 
 def _justified(rows: Sequence[list[TextLine]]) -> bool:
-    """Whether rows are lines of prose that were stretched to their column: a blank is as wide as the next.
+    """Whether rows are lines of justified prose, whose blanks are all equally wide.
 
     Between the cells of a table they are wider than within, or as wide by chance, and then its words stand in columns.
     """
@@ -304,14 +304,14 @@ def _justified(rows: Sequence[list[TextLine]]) -> bool:
 
 def _below(rows: Sequence[list[TextLine]]) -> float:
     """The share of runs that begin, or end, just below one of the row above; the first of a row says nothing."""
-    found = total = 0
+    matches = total = 0
     for above, row in pairwise(rows):
         total += len(row) - 1
         for n, line in enumerate(row[1:], 1):
             begins = any(abs(line.x0 - other.x0) < _MEET for other in above[1:])
             # Every stretched line ends where the one above it does.
-            found += begins or any(n + 1 < len(row) and abs(line.x1 - other.x1) < _MEET for other in above[:-1])
-    return found / total if total else 0.0
+            matches += begins or any(n + 1 < len(row) and abs(line.x1 - other.x1) < _MEET for other in above[:-1])
+    return matches / total if total else 0.0
 
 
 _MARKS = ".,;:!?()[]\"'“”‘’"

@@ -28,22 +28,22 @@ class Key:
 
 
 def rows(running: Running, *actions: str) -> list[Any]:
-    """What the log holds of these actions, once everything before is written; without how the collection was made."""
+    """The rows of these actions, once everything before is written; those of making the collection left out."""
     running.service.core.database.write_blocking(lambda connection: None)
-    found = running.service.core.database.read_blocking(
+    rows_found = running.service.core.database.read_blocking(
         lambda connection: audit_log.listing(connection, limit=1000, after=1)
     )
-    return [row for row in found if not actions or row.action in actions]
+    return [row for row in rows_found if not actions or row.action in actions]
 
 
 def test_acts_of_administration_are_written_with_who_and_from_where(running: Running) -> None:
     boss = Key(running, "boss")
     with running.client(headers=boss.headers) as client:
-        made = client.post("/v1/keys", json={"name": "desk", "role": "agent", "groups": ["sales"]}).json()
+        key = client.post("/v1/keys", json={"name": "desk", "role": "agent", "groups": ["sales"]}).json()
         client.put("/v1/collections/docs/grants/sales")
         client.put("/v1/collections/docs/grants/default")
         client.delete("/v1/collections/docs/grants/sales")
-        client.delete(f"/v1/keys/{made['id']}")
+        client.delete(f"/v1/keys/{key['id']}")
         job = client.post(
             "/v1/collections/docs/documents", files={"file": ("parking.md", b"# Parking\n\nIn the cellar.")}
         )
@@ -53,11 +53,11 @@ def test_acts_of_administration_are_written_with_who_and_from_where(running: Run
         assert client.delete("/v1/collections/docs").status_code == 204
     written = rows(running)
     assert [(row.action, row.about, row.collection, row.outcome) for row in written] == [
-        ("key.create", made["id"], "", "done"),
+        ("key.create", key["id"], "", "done"),
         ("grant.add", "sales", "docs", "done"),
         ("grant.add", "default", "docs", "done"),
         ("grant.remove", "sales", "docs", "done"),
-        ("key.revoke", made["id"], "", "done"),
+        ("key.revoke", key["id"], "", "done"),
         ("document.upload", "uploads/parking.md", "docs", "done"),
         ("document.delete", "uploads/parking.md", "docs", "done"),
         ("feedback.export", "", "", "done"),
@@ -65,7 +65,7 @@ def test_acts_of_administration_are_written_with_who_and_from_where(running: Run
     ]
     assert {(row.principal, row.origin) for row in written} == {(boss.id, "127.0.0.1")}
     assert written[0].detail == {"name": "desk", "role": "agent", "groups": ["sales"], "expires": None}
-    assert made["key"] not in json.dumps([row.detail for row in written])
+    assert key["key"] not in json.dumps([row.detail for row in written])
     assert running.service.core.database.read_blocking(audit_log.verify).problem == ""
 
 
@@ -96,8 +96,8 @@ def test_reading_what_others_said_is_noted(running: Running) -> None:
     with running.client() as client:
         conversation = client.post("/v1/conversations", json={}, headers=ann.headers).json()["id"]
         place = f"/v1/conversations/{conversation}"
-        asked = client.post(f"{place}/turns", json={"question": "How long is leave?"}, headers=ann.headers)
-        turn = asked.headers["x-turn-id"]
+        answer = client.post(f"{place}/turns", json={"question": "How long is leave?"}, headers=ann.headers)
+        turn = answer.headers["x-turn-id"]
         for headers in (ann.headers, agent.headers):
             assert client.get(place, headers=headers).status_code == 200
             assert client.get(f"/v1/turns/{turn}", headers=headers).status_code == 200
@@ -143,8 +143,8 @@ def test_an_operator_reads_the_rows_of_its_own_groups(running: Running) -> None:
         client.post("/v1/chat/completions", json=ASKED, headers=local.headers)
 
         def seen(who: Key, query: str = "") -> list[tuple[str, str]]:
-            found = client.get(f"/v1/audit{query}", headers=who.headers).json()["data"]
-            return [(row["action"], row["group"]) for row in found if row["n"] > 1]
+            data = client.get(f"/v1/audit{query}", headers=who.headers).json()["data"]
+            return [(row["action"], row["group"]) for row in data if row["n"] > 1]
 
         assert seen(local) == [("grant.add", "sales"), ("turn.ask", "sales")]
         everything = seen(boss)

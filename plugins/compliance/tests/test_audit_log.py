@@ -36,12 +36,12 @@ def fill(database: Database, rows: int) -> None:
 
 
 def test_a_row_says_who_did_what_when_and_from_where(database: Database) -> None:
-    made = entry(ANN, "key.create", "22222222", group="support", detail={"role": "reader"})
-    database.write_blocking(lambda c: audit_log.append(c, made))
+    row_entry = entry(ANN, "key.create", "22222222", group="support", detail={"role": "reader"})
+    database.write_blocking(lambda c: audit_log.append(c, row_entry))
     (row,) = database.read_blocking(audit_log.listing)
     assert (row.n, row.principal, row.action, row.about) == (1, "key:11111111", "key.create", "22222222")
     assert (row.origin, row.group, row.outcome, row.detail) == ("192.0.2.7", "support", "done", {"role": "reader"})
-    assert row.at == made.at
+    assert row.at == row_entry.at
     assert len(row.chain) == 64
 
 
@@ -180,22 +180,22 @@ def test_an_act_that_was_answered_outlives_a_kill(tmp_path: Path) -> None:
 
 
 def test_rows_of_two_processes_follow_one_another(place: Path | str) -> None:
-    one, other = Database(place), Database(place)
+    first, other = Database(place), Database(place)
     for _ in range(20):
-        for database in (one, other):
+        for database in (first, other):
             database.write_later(lambda c: audit_log.append(c, AuditEntry("local", "key.create")))
-    for database in (one, other):
+    for database in (first, other):
         database.write_blocking(lambda c: audit_log.append(c, AuditEntry("local", "key.create")))
-    assert one.read_blocking(audit_log.verify).n == 42
-    assert one.read_blocking(audit_log.verify).problem == ""
-    one.close()
+    assert first.read_blocking(audit_log.verify).n == 42
+    assert first.read_blocking(audit_log.verify).problem == ""
+    first.close()
     other.close()
 
 
 def test_texts_from_outside_are_cut(database: Database) -> None:
-    made = entry(LOCAL, "login", "x" * 10_000, outcome="refused", detail={"agent": "y" * 10_000})
-    assert len(made.about) == MAX_CHARS
-    assert made.detail == {"agent": "y" * MAX_CHARS}
+    cut = entry(LOCAL, "login", "x" * 10_000, outcome="refused", detail={"agent": "y" * 10_000})
+    assert len(cut.about) == MAX_CHARS
+    assert cut.detail == {"agent": "y" * MAX_CHARS}
 
 
 def test_a_command_acts_for_the_account_it_runs_under(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,10 +109,10 @@ def test_what_takes_texts_out_of_a_home_or_into_it_is_noted(
 
 def test_doctor_says_whether_the_log_is_as_it_was_written(home: Path) -> None:
     run("keys", "create", "desk")
-    told = CliRunner().invoke(app, ["doctor"]).stdout
-    assert "✓ audit log" in told
+    report = CliRunner().invoke(app, ["doctor"]).stdout
+    assert "✓ audit log" in report
     with sqlite3.connect(home / "anaphora.db") as connection:
         connection.execute("DROP TRIGGER audit_unchanged")
         connection.execute("UPDATE audit SET principal = 'key:another' WHERE n = 1")
-    told = CliRunner().invoke(app, ["doctor"]).stdout
-    assert "✗ audit log" in told
+    report = CliRunner().invoke(app, ["doctor"]).stdout
+    assert "✗ audit log" in report

@@ -38,8 +38,8 @@ class Place:
 
     def upload(self, name: str, text: str) -> None:
         with self.running.client() as client:
-            made = client.post("/v1/collections/docs/documents", files={"file": (name, text.encode())})
-        assert self.running.finished(made.json()["id"]).state == "done"
+            answer = client.post("/v1/collections/docs/documents", files={"file": (name, text.encode())})
+        assert self.running.finished(answer.json()["id"]).state == "done"
 
     def conversation(self) -> str:
         with self.running.client() as client:
@@ -54,8 +54,8 @@ class Place:
 
     def get(self, path: str) -> dict[str, Any]:
         with self.running.client() as client:
-            found: dict[str, Any] = client.get(path).json()
-        return found
+            data: dict[str, Any] = client.get(path).json()
+        return data
 
     def command(self, *words: str, code: int = ExitCode.OK) -> Result:
         result = CliRunner().invoke(app, ["--home", str(self.home), *words])
@@ -94,11 +94,11 @@ def test_a_document_leaves_every_file(place: Place) -> None:
     elsewhere = place.ask(place.conversation(), "When does the branch open?")
     with place.running.client() as client:
         mark = {"document_id": "uploads/vault.md", "start": 0, "end": len(DOCUMENT) - 1}
-        for reviewed, said in ((turn, {"answer": SECRET}), (elsewhere, {"passages": [mark]})):
-            asked = client.post(f"/v1/reviews/{reviewed}", json={"verdict": "corrected", **said})
-            assert asked.status_code == 201, asked.text
-        made = client.post("/v1/standalone", json={"turn_id": turn, "n": 1}).json()
-        assert made["cached"] is False
+        for reviewed, correction in ((turn, {"answer": SECRET}), (elsewhere, {"passages": [mark]})):
+            review = client.post(f"/v1/reviews/{reviewed}", json={"verdict": "corrected", **correction})
+            assert review.status_code == 201, review.text
+        quote = client.post("/v1/standalone", json={"turn_id": turn, "n": 1}).json()
+        assert quote["cached"] is False
         assert client.post("/v1/standalone", json={"turn_id": turn, "n": 1}).json()["cached"] is True
     assert place.holding(SECRET)
     assert place.holding("plimsworth")
@@ -107,14 +107,14 @@ def test_a_document_leaves_every_file(place: Place) -> None:
     assert "Nothing was erased" in planned
     assert place.holding(SECRET)
 
-    told = place.command("erase", "document", "uploads/vault.md", "--yes").output
-    assert "none is left" in told
-    assert "1 documents" in told
+    output = place.command("erase", "document", "uploads/vault.md", "--yes").output
+    assert "none is left" in output
+    assert "1 documents" in output
 
     for planted in (SECRET, "plimsworth", "vault of the"):
         assert place.holding(planted) == [], planted
-    found = place.get(f"/v1/conversations/{conversation}")
-    messages = found["messages"]
+    conversation_left = place.get(f"/v1/conversations/{conversation}")
+    messages = conversation_left["messages"]
     assert [message["question"] for message in messages] == [
         "How does the vault open?",
         "and who knows where its key lies?",
@@ -131,8 +131,8 @@ def test_a_document_leaves_every_file(place: Place) -> None:
 
 
 def test_a_file_of_an_indexed_folder_is_left_and_said(place: Place, tmp_path: Path, documents: Path) -> None:
-    told = place.command("erase", "document", "travel.md", "--yes").output
-    assert "was left alone" in " ".join(told.split())
+    output = place.command("erase", "document", "travel.md", "--yes").output
+    assert "was left alone" in " ".join(output.split())
     assert (documents / "travel.md").exists()
     assert place.holding("Taxi rides are refunded only") == []
 
@@ -161,11 +161,11 @@ def test_a_person_leaves_every_file_and_others_stay(place: Place) -> None:
         connection.exec_driver_sql("INSERT INTO uploads VALUES ('docs', 'mine.md', 'key:12345678', 'default', 1, 1.0)")
 
     place.running.service.core.database.write_blocking(become)
-    told = place.command("erase", "person", "key:12345678", "--yes").output
-    assert "none is left" in told
+    output = place.command("erase", "person", "key:12345678", "--yes").output
+    assert "none is left" in output
     assert place.holding("ottoline") == []
     assert place.holding("wigglesby household") == []
-    assert [found["id"] for found in place.get("/v1/conversations")["data"]] == [theirs]
+    assert [conversation_row["id"] for conversation_row in place.get("/v1/conversations")["data"]] == [theirs]
     exported = [json.loads(line) for line in place.command("audit", "list", "--json").stdout.splitlines()]
     assert ("person.erase", "key:12345678") in {(row["action"], row["about"]) for row in exported}
 

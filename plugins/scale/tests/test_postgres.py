@@ -1,4 +1,4 @@
-"""What only a database on a server does: it goes away and comes back, is shared, and is moved to."""
+"""A database on a server goes away and comes back, is shared, and is moved to."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ def test_a_database_that_is_not_there_is_named(postgres: PostgresPrograms) -> No
 
 def test_texts_with_nul_are_kept_without_it(postgres_place: str) -> None:
     database = Database(postgres_place)
-    made = database.write_blocking(lambda c: conversations.create(c, "docs", MINE, "Ket\0tles"))
-    found = database.read_blocking(lambda c: conversations.summary(c, made.id, ALL))
+    conversation = database.write_blocking(lambda c: conversations.create(c, "docs", MINE, "Ket\0tles"))
+    summary = database.read_blocking(lambda c: conversations.summary(c, conversation.id, ALL))
     database.close()
-    assert found is not None
-    assert found.title == "Ket\ufffdtles"
+    assert summary is not None
+    assert summary.title == "Ket\ufffdtles"
 
 
 def test_the_audit_log_cannot_be_emptied_at_once(postgres_place: str) -> None:
@@ -101,10 +101,10 @@ def test_turns_of_many_processes_are_counted_and_follow_each_other(postgres_plac
         thread.start()
     for thread in threads:
         thread.join(60)
-    found = servers[0].read_blocking(lambda c: turns.of_conversation(c, talk.id, ALL))
+    stored = servers[0].read_blocking(lambda c: turns.of_conversation(c, talk.id, ALL))
     # One line: each follows the one that was begun before it, whichever process began that.
-    assert [turn.parent for turn in found] == [None, *(turn.id for turn in found[:-1])]
-    assert len(found) == 30
+    assert [turn.parent for turn in stored] == [None, *(turn.id for turn in stored[:-1])]
+    assert len(stored) == 30
     report = servers[1].read_blocking(audit_log.verify)
     assert (report.n, report.problem) == (30, "")
     for server in servers:
@@ -126,26 +126,26 @@ def test_a_real_server_answers_from_it_and_outlives_its_going_away(
         old = ask(client, talk, "And by fax?")[-1]["turn_id"]
         new = ask(client, talk, "And by fax?", regenerate_of=old)[-1]["turn_id"]
         assert client.get(f"/v1/conversations/{talk}").json()["messages"][1]["versions"] == [old, new]
-        shown = client.patch(f"/v1/conversations/{talk}", json={"shown_turn": old}).json()
-        assert shown["messages"][-1]["id"] == old
+        changed = client.patch(f"/v1/conversations/{talk}", json={"shown_turn": old}).json()
+        assert changed["messages"][-1]["id"] == old
         rating = {"turn_id": first["turn_id"], "rating": "up", "comment": "Thanks."}
         assert client.post("/v1/feedback", json=rating).status_code in (200, 201)
         assert len(client.get("/v1/conversations", params={"query": "PARENTAL"}).json()["data"]) == 1
         assert client.get("/v1/statistics").status_code == 200
         undone = [
-            client.post(f"/v1/reviews/{old}", json=said).status_code
-            for said in ({"verdict": "corrected", "rewrite": "Can it be sent by fax?"}, {"verdict": "undone"})
+            client.post(f"/v1/reviews/{old}", json=review).status_code
+            for review in ({"verdict": "corrected", "rewrite": "Can it be sent by fax?"}, {"verdict": "undone"})
         ]
         assert undone == [201, 201]
         doubtful = client.get("/v1/reviews", params={"query": "FAX"}).json()["data"]
-        assert [one["turn_id"] for one in doubtful] == [old]
+        assert [row["turn_id"] for row in doubtful] == [old]
 
         assert client.post(f"/v1/reviews/{old}", json={"verdict": "approved"}).status_code == 201
-        assert [one["turn_id"] for one in client.get("/v1/reviews?state=done").json()["data"]] == [old]
+        assert [row["turn_id"] for row in client.get("/v1/reviews?state=done").json()["data"]] == [old]
         assert client.get("/v1/feedback").status_code == 200
         traced = running.service.core.database.read_blocking(lambda c: turns.traced(c, ALL, "docs", 9))
         assert len(traced) == 3
-        assert all(one.seconds > 0 for one in traced)
+        assert all(row.seconds > 0 for row in traced)
 
         # The guard, too, says that it cannot look anything up, in words for strangers; here it need not look.
         monkeypatch.setattr(authentication, "REMEMBERED_SECONDS", 600.0)
@@ -179,9 +179,9 @@ def test_a_real_server_answers_from_it_and_outlives_its_going_away(
 
 
 def test_a_write_of_one_row_waits_for_no_other_process(postgres_place: str) -> None:
-    one, other = Database(postgres_place), Database(postgres_place)
+    first, other = Database(postgres_place), Database(postgres_place)
     held, go, done = threading.Event(), threading.Event(), threading.Event()
-    holding = threading.Thread(target=lambda: one.write_blocking(lambda _: (held.set(), go.wait(30))))
+    holding = threading.Thread(target=lambda: first.write_blocking(lambda _: (held.set(), go.wait(30))))
     holding.start()
     assert held.wait(30)
     other.write_later(lambda c: (turns.checkpoint(c, "t", "so far"), done.set()), alone=False)
@@ -194,7 +194,7 @@ def test_a_write_of_one_row_waits_for_no_other_process(postgres_place: str) -> N
     holding.join(30)
     later.join(30)
     assert not done.is_set()
-    one.close()
+    first.close()
     other.close()
 
 
@@ -212,7 +212,7 @@ def test_a_service_does_not_start_without_it() -> None:
 def test_a_file_is_moved_with_every_row_and_numbers_go_on(tmp_path: Path, postgres_place: str) -> None:
     file = tmp_path / "anaphora.db"
     old = Database(file)
-    made = old.write_blocking(lambda c: conversations.create(c, "docs", MINE, "Kettles"))
+    talk = old.write_blocking(lambda c: conversations.create(c, "docs", MINE, "Kettles"))
     old.write_blocking(
         lambda c: audit_log.append(c, *(AuditEntry("local", "key.create", at=float(n)) for n in range(9)))
     )
@@ -227,9 +227,9 @@ def test_a_file_is_moved_with_every_row_and_numbers_go_on(tmp_path: Path, postgr
     assert new.read_blocking(audit_log.verify) == before
     assert new.read_blocking(lambda c: credentials.check_key(c, secret)) is not None
     new.write_blocking(lambda c: conversations.create(c, "docs", MINE, "Pots"))
-    found = new.read_blocking(lambda c: conversations.listing(c, 9, 0, ALL))
-    assert [one.title for one in found] == ["Pots", "Kettles"]
-    assert [one.id for one in new.read_blocking(lambda c: conversations.search(c, "kett", 9, 0, ALL))] == [made.id]
+    listed = new.read_blocking(lambda c: conversations.listing(c, 9, 0, ALL))
+    assert [row.title for row in listed] == ["Pots", "Kettles"]
+    assert [row.id for row in new.read_blocking(lambda c: conversations.search(c, "kett", 9, 0, ALL))] == [talk.id]
     assert new.write_blocking(lambda c: forget_document(c, "docs", "a.md", ["Kettles"])).conversations == 1
     assert new.write_blocking(lambda c: forget_person(c, LOCAL.id)).conversations == 2
     assert "write-ahead log" in new.compact()

@@ -63,17 +63,17 @@ def test_servers_that_share_a_redis_count_together(redis: Redis, port: int) -> N
 
     async def scenario() -> None:
         settings = LimitsSettings(requests_per_minute=3, tokens_per_minute=100, store=f"redis://127.0.0.1:{port}")
-        one, other = PrincipalLimits(settings), PrincipalLimits(settings)
-        await one.request(ANN)
+        first, other = PrincipalLimits(settings), PrincipalLimits(settings)
+        await first.request(ANN)
         await other.request(ANN)
-        await one.request(ANN)
+        await first.request(ANN)
         assert 55 <= (await refused(other.request(ANN))).retry_after <= 60
-        await one.spend(ANN, 250)
+        await first.spend(ANN, 250)
         assert "tokens a minute" in (await refused(other.require_tokens(ANN))).message
-        assert [standing.remaining for standing in await other.standings(ANN)] == [0, 0]
+        assert [status.remaining for status in await other.standings(ANN)] == [0, 0]
         await other.request(BOB)
-        assert (one.problem, other.problem) == ("", "")
-        await one.close()
+        assert (first.problem, other.problem) == ("", "")
+        await first.close()
         await other.close()
 
     asyncio.run(scenario())

@@ -57,9 +57,9 @@ class GitPlace(FolderPlace):
             name="code", collection="docs", kind="git", location=self.url, branch=self.branch, path="docs", link=link
         )
 
-    def git(self, *arguments: str, said: str = "") -> str:
+    def git(self, *arguments: str, text: str = "") -> str:
         command = ["git", "-c", "user.name=A", "-c", "user.email=a@example.org", *arguments]
-        return subprocess.check_output(command, cwd=self.root, input=said, text=True, stderr=subprocess.PIPE).strip()
+        return subprocess.check_output(command, cwd=self.root, input=text, text=True, stderr=subprocess.PIPE).strip()
 
     def put(self, name: str, text: str) -> None:
         super().put(f"docs/{name}", text)
@@ -200,9 +200,9 @@ class TestGit(ConnectorContract):
         (place.root / "docs" / "link.md").symlink_to("../outside.md")
         place.put("a b&c.md", "# Signs\n\nA name with signs.\n")
         self.run(place, mirror)
-        kept = mirror.state.documents
-        assert set(kept) == {"docs/one.md", "docs/guide/two.md", "docs/a b&c.md"}
-        assert kept["docs/a b&c.md"].url == "https://example.org/docs/a%20b%26c.md"
+        documents = mirror.state.documents
+        assert set(documents) == {"docs/one.md", "docs/guide/two.md", "docs/a b&c.md"}
+        assert documents["docs/a b&c.md"].url == "https://example.org/docs/a%20b%26c.md"
 
 
 class TestWeb(ConnectorContract):
@@ -227,10 +227,10 @@ class TestBucket(ConnectorContract):
             place.put(name, f"# A\n\n{name}\n")
         report = self.run(place, mirror)
         assert not report.problem
-        kept = {key: one.path for key, one in mirror.state.documents.items() if one.path}
-        assert len({path.casefold() for path in kept.values()}) == len(kept) == 6
-        assert all((mirror.files / path).resolve().is_relative_to(mirror.files.resolve()) for path in kept.values())
-        failed = [one.key for one in report.changes if one.outcome == "failed"]
+        paths = {key: document.path for key, document in mirror.state.documents.items() if document.path}
+        assert len({path.casefold() for path in paths.values()}) == len(paths) == 6
+        assert all((mirror.files / path).resolve().is_relative_to(mirror.files.resolve()) for path in paths.values())
+        failed = [document.key for document in report.changes if document.outcome == "failed"]
         assert failed == ["kept/one.md/below.md"]
 
     @pytest.mark.parametrize("page", [0, 1])
@@ -269,7 +269,7 @@ def test_git_takes_no_other_transport_and_no_option(tmp_path: Path, monkeypatch:
 def test_git_sends_its_token_to_the_server_and_tells_it_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANAPHORA_SOURCE_MY_CODE_TOKEN", "t0ken")
     monkeypatch.setenv("GIT_CONFIG_PARAMETERS", "'protocol.file.allow=always'")
-    with git_server(tmp_path, token="eC1hY2Nlc3MtdG9rZW46dDBrZW4=") as (url, asked):
+    with git_server(tmp_path, token="eC1hY2Nlc3MtdG9rZW46dDBrZW4=") as (url, requests):
         source = Source(name="my-code", collection="docs", kind="git", location=f"{url}/none.git")
         connector = open_connector(source, tmp_path / "cache", private_hosts=HERE, max_bytes=1000)
         with pytest.raises(SourceError) as failed:
@@ -277,12 +277,12 @@ def test_git_sends_its_token_to_the_server_and_tells_it_nobody(tmp_path: Path, m
         assert "not found" in str(failed.value), "it was let in"
         assert "t0ken" not in str(failed.value)
         assert "dDBrZW4" not in str(failed.value)
-        assert asked
+        assert requests
         private = open_connector(source, tmp_path / "cache", private_hosts=(), max_bytes=1000)
-        before = len(asked)
+        before = len(requests)
         with pytest.raises(SourceError, match="private address"):
             list(private.items({}, lambda _: None))
-        assert len(asked) == before
+        assert len(requests) == before
 
 
 def test_git_goes_to_the_address_that_was_checked_and_follows_no_redirect(tmp_path: Path) -> None:
@@ -296,16 +296,16 @@ def test_git_goes_to_the_address_that_was_checked_and_follows_no_redirect(tmp_pa
         guard = Guard(frozenset({"code.example"}), lambda host, port: ["127.0.0.1"])
         return [item.key for item in GitConnector(source, tmp_path / "cache", guard, 10_000).items({}, lambda _: None)]
 
-    with git_server(place.root.parent) as (url, asked):
+    with git_server(place.root.parent) as (url, requests):
         port = url.rpartition(":")[2]
         assert names(f"http://code.example:{port}/code/.git") == ["docs/one.md"]
-        asked.clear()
+        requests.clear()
         with (
             serving(lambda request: answer(request, 302, b"", {"Location": f"{url}{request.path}"})) as other,
             pytest.raises(SourceError, match="git fetch failed"),
         ):
             names(f"http://code.example:{other}/code/.git")
-        assert asked == []
+        assert requests == []
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "bücher.example", "code.example."])
@@ -320,9 +320,9 @@ def test_git_asks_nobody_but_the_address_that_was_checked_whatever_the_server_sa
     def hostile(request: Any) -> None:
         path = request.path.partition("?")[0].removeprefix("/x.git")
         named = f"{url}/x.git/objects".encode()
-        said = {"/HEAD": b"ref: refs/heads/main\n", "/info/refs": b"a" * 40 + b"\trefs/heads/main\n"}
-        said |= dict.fromkeys(("/objects/info/http-alternates", "/objects/info/alternates"), named)
-        answer(request, 200 if path in said else 404, said.get(path, b""))
+        replies = {"/HEAD": b"ref: refs/heads/main\n", "/info/refs": b"a" * 40 + b"\trefs/heads/main\n"}
+        replies |= dict.fromkeys(("/objects/info/http-alternates", "/objects/info/alternates"), named)
+        answer(request, 200 if path in replies else 404, replies.get(path, b""))
 
     with serving(inner) as away, serving(hostile) as port:
         url = f"http://127.0.0.1:{away}"
@@ -350,7 +350,7 @@ def test_a_repository_of_endless_trees_and_a_server_that_chats_for_ever_are_left
     place.put("one.md", "# One")
     tree = place.git("rev-parse", "HEAD:docs")
     for _ in range(9):
-        tree = place.git("mktree", said="".join(f"040000 tree {tree}\td{n}\n" for n in range(10)))
+        tree = place.git("mktree", text="".join(f"040000 tree {tree}\td{n}\n" for n in range(10)))
     place.git("update-ref", "HEAD", place.git("commit-tree", "-m", "A thousand million files", tree))
 
     def chatting(request: Any) -> None:

@@ -55,8 +55,8 @@ def finished(running: Running, job: Any) -> Any:
 
 
 def documents(running: Running, collection: str = "docs") -> dict[str, Any]:
-    found = ask(running, "GET", f"/v1/collections/{collection}/documents")["data"]
-    return {one["id"]: one for one in found}
+    rows = ask(running, "GET", f"/v1/collections/{collection}/documents")["data"]
+    return {row["id"]: row for row in rows}
 
 
 def test_a_site_is_read_cited_at_its_own_address_and_taken_away(running: Running, site: FakeSite) -> None:
@@ -64,10 +64,10 @@ def test_a_site_is_read_cited_at_its_own_address_and_taken_away(running: Running
     added = ask(running, "POST", "/v1/sources", {**described, "every": "6h"}, status=201)
     finished(running, added["busy"])
     assert documents(running)["site/docs/parking.html"]["source"] == f"{site.url}/docs/parking.html"
-    shown = ask(running, "GET", "/v1/sources/site")
-    assert (shown["documents"], shown["failed"], shown["last"]["counts"]) == (2, 0, {"new": 2})
-    assert shown["due"] > shown["last"]["began"] + 6 * 3600
-    assert [one["url"] for one in shown["items"].values()] == [f"{site.url}/docs/", f"{site.url}/docs/parking.html"]
+    source = ask(running, "GET", "/v1/sources/site")
+    assert (source["documents"], source["failed"], source["last"]["counts"]) == (2, 0, {"new": 2})
+    assert source["due"] > source["last"]["began"] + 6 * 3600
+    assert [item["url"] for item in source["items"].values()] == [f"{site.url}/docs/", f"{site.url}/docs/parking.html"]
     answered = ask(
         running, "POST", "/v1/chat/completions",
         {"model": "docs", "messages": [{"role": "user", "content": "How much is a parking permit?"}]},
@@ -76,13 +76,13 @@ def test_a_site_is_read_cited_at_its_own_address_and_taken_away(running: Running
     assert cited["url"].startswith(f"{site.url}/docs/parking.html#:~:text=A%20parking%20permit")
     with AnaphoraClient(running.url) as client:
         assert client.ask("How much is a parking permit?", collection="docs").sources[0].url == cited["url"]
-    told = running.call(AskTool(question="How much is a parking permit?", collection="docs").run(running.service))
-    assert told["sources"][0]["url"] == cited["url"]
+    answer = running.call(AskTool(question="How much is a parking permit?", collection="docs").run(running.service))
+    assert answer["sources"][0]["url"] == cited["url"]
 
     del site.pages["/docs/parking.html"]
     site.html("/docs/", "<h1>Help desk</h1><p>The help desk is closed.</p>")
     dry = finished(running, ask(running, "POST", "/v1/sources/site/sync?dry_run=true", status=202))
-    assert {(one.document_id[-12:], one.message.partition(":")[0]) for one in dry.files} == {
+    assert {(item.document_id[-12:], item.message.partition(":")[0]) for item in dry.files} == {
         ("parking.html", "deleted"),
         (f"{site.url}/docs/"[-12:], "changed"),
     }
@@ -108,8 +108,8 @@ def test_pushed_documents_replace_one_another_and_can_be_deleted(running: Runnin
     body = {"text": "# Lockers\n\nLockers are free.", "title": "Lockers", "url": "https://wiki.example.org/42"}
     finished(running, ask(running, "PUT", place, body, status=202))
     finished(running, ask(running, "PUT", place, {**body, "text": "Lockers cost a euro."}, status=202))
-    ((name, found),) = documents(running, "wiki").items()
-    assert (name, found["title"], found["source"]) == ("wiki/pages/42.md", "Lockers", body["url"])
+    ((name, document),) = documents(running, "wiki").items()
+    assert (name, document["title"], document["source"]) == ("wiki/pages/42.md", "Lockers", body["url"])
     assert "cost a euro" in ask(running, "GET", f"/v1/collections/wiki/documents/{name}")["text"]
     finished(running, ask(running, "PUT", place, {**body, "url": "javascript:alert(1)"}, status=202))
     assert documents(running, "wiki")[name]["source"] == name
@@ -154,10 +154,10 @@ def test_a_watched_folder_and_what_is_due_are_read_by_themselves(running: Runnin
                 # Whoever watches needs a moment to begin.
                 (folder / "two.md").write_text(f"# Two\n\nThe canteen closes at {number}.\n", "utf-8")
                 await asyncio.sleep(0.1)
-                found = [
-                    one.id for name in ("docs", "other") for one in await running.service.collections.documents(name)
+                ids = [
+                    row.id for name in ("docs", "other") for row in await running.service.collections.documents(name)
                 ]
-                if {"notes/two.md", "due/two.md"} <= set(found):
+                if {"notes/two.md", "due/two.md"} <= set(ids):
                     return
             raise AssertionError("the new file is not seen")
         finally:

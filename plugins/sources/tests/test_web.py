@@ -58,13 +58,13 @@ pauses: list[float] = []
 
 
 def paths(mirror: SourceMirror) -> set[str]:
-    return {key.partition("/docs/")[2] for key, one in mirror.state.documents.items() if one.path}
+    return {key.partition("/docs/")[2] for key, document in mirror.state.documents.items() if document.path}
 
 
 def asked(site: FakeSite) -> list[str]:
-    found = [path for path, _ in site.asked if path.startswith("/docs/")]
+    requested = [path for path, _ in site.asked if path.startswith("/docs/")]
     site.asked.clear()
-    return found
+    return requested
 
 
 def test_links_are_followed_to_a_depth_and_unchanged_pages_are_not_sent_again(
@@ -73,14 +73,14 @@ def test_links_are_followed_to_a_depth_and_unchanged_pages_are_not_sent_again(
     crawl(mirror, site, depth=2)
     assert paths(mirror) == {"", "a.html", "b/", "c.html"}
     assert all("anaphora" in agent for agent in site.agents)
-    kept = mirror.state.documents[f"{site.url}/docs/b/"]
-    assert (kept.path, kept.url) == ("site/docs/b.html", f"{site.url}/docs/b/")
+    document = mirror.state.documents[f"{site.url}/docs/b/"]
+    assert (document.path, document.url) == ("site/docs/b.html", f"{site.url}/docs/b/")
     site.asked.clear()
     site.html("/docs/b/", "<h1>B</h1><p>By mail alone.</p>")
     report = crawl(mirror, site, depth=2)
     statuses = dict(site.asked)
     assert (statuses["/docs/a.html"], statuses["/docs/b/"]) == (304, 200)
-    assert [(one.outcome, one.key) for one in report.changes] == [("changed", f"{site.url}/docs/b/")]
+    assert [(change.outcome, change.key) for change in report.changes] == [("changed", f"{site.url}/docs/b/")]
 
 
 def test_a_crawl_that_was_cut_short_goes_on_though_its_pages_are_unchanged(
@@ -102,7 +102,7 @@ def test_sitemaps_name_pages_that_nothing_links_to(mirror: SourceMirror, site: F
     )
     named = (f"{site.url}/docs/hidden.html", f"{site.url}/blog/post.html", "http://example.org/docs/x.html")
     site.pages["/pages.xml"] = Page(
-        f"<urlset {space}>{''.join(f'<url><loc>{one}</loc></url>' for one in named)}</urlset>".encode()
+        f"<urlset {space}>{''.join(f'<url><loc>{url}</loc></url>' for url in named)}</urlset>".encode()
     )
     crawl(mirror, site, depth=0)
     assert paths(mirror) == {"", "hidden.html"}
@@ -167,8 +167,8 @@ def test_pages_that_only_fail_stay_with_their_error(mirror: SourceMirror, site: 
     report = crawl(mirror, site)
     assert "deleted" not in report.counts
     assert len(paths(mirror)) == 5
-    kept = mirror.state.documents[f"{site.url}{place}"]
-    assert kept.problem or report.problem
+    document = mirror.state.documents[f"{site.url}{place}"]
+    assert document.problem or report.problem
 
 
 def test_a_server_that_dies_half_way_deletes_nothing_and_is_left_in_peace(mirror: SourceMirror, site: FakeSite) -> None:
@@ -204,9 +204,9 @@ def test_character_sets_of_headers_are_kept_and_large_or_hostile_pages_do_no_har
     body = b'<!DOCTYPE x [<!ENTITY f SYSTEM "file:///etc/passwd">]><urlset><url><loc>&f;</loc></url></urlset>'
     site.pages["/sitemap.xml"] = Page(body, "text/xml")
     report = crawl(mirror, site)
-    kept = mirror.state.documents[f"{site.url}/docs/a.html"]
-    assert "Grüße" in (mirror.files / kept.path).read_text("utf-8-sig")
-    assert [one.key for one in report.changes if one.outcome == "failed"] == [f"{site.url}/docs/b/"]
+    document = mirror.state.documents[f"{site.url}/docs/a.html"]
+    assert "Grüße" in (mirror.files / document.path).read_text("utf-8-sig")
+    assert [change.key for change in report.changes if change.outcome == "failed"] == [f"{site.url}/docs/b/"]
 
 
 def test_a_site_that_names_pages_without_end_fills_no_memory(mirror: SourceMirror, site: FakeSite) -> None:
@@ -244,7 +244,7 @@ def test_private_addresses_are_no_public_ones(address: str) -> None:
 
 
 def test_public_addresses_are() -> None:
-    assert all(is_public(one) for one in ("93.184.216.34", "2606:2800:220:1::1", "64:ff9b::5db8:d822"))
+    assert all(is_public(address) for address in ("93.184.216.34", "2606:2800:220:1::1", "64:ff9b::5db8:d822"))
 
 
 def test_private_hosts_are_not_asked_unless_they_are_named(site: FakeSite, fetcher: Fetch) -> None:
@@ -274,8 +274,8 @@ def test_every_redirect_is_checked_anew(site: FakeSite, fetcher: Fetch) -> None:
         site.pages["/go"] = Page(status=302, headers={"Location": f"http://localhost:{port}/latest/meta-data"})
         site.pages["/scheme"] = Page(status=302, headers={"Location": "file:///etc/passwd"})
         site.pages["/loop"] = Page(status=302, headers={"Location": "/loop"})
-        for path, said in (("/go", "private address"), ("/scheme", "not followed"), ("/loop", "redirects")):
-            with pytest.raises(SourceError, match=said):
+        for path, message in (("/go", "private address"), ("/scheme", "not followed"), ("/loop", "redirects")):
+            with pytest.raises(SourceError, match=message):
                 fetcher(None, "127.0.0.1").get(f"{site.url}{path}")
     assert inner == []
 
@@ -348,9 +348,19 @@ def test_a_server_that_sends_single_bytes_for_ever_is_left(
 
 
 def test_certificates_are_checked(fetcher: Fetch, tmp_path: Path) -> None:
-    made = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=localhost"]
+    words = [
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:P-256",
+        "-nodes",
+        "-subj",
+        "/CN=localhost",
+    ]
     subprocess.run(
-        ["openssl", *made, "-keyout", tmp_path / "k", "-out", tmp_path / "c"], check=True, capture_output=True
+        ["openssl", *words, "-keyout", tmp_path / "k", "-out", tmp_path / "c"], check=True, capture_output=True
     )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tmp_path / "c", tmp_path / "k")
@@ -369,5 +379,5 @@ def test_certificates_are_checked(fetcher: Fetch, tmp_path: Path) -> None:
 
 def test_validators_depth_and_digest_are_what_a_version_is(mirror: SourceMirror, site: FakeSite) -> None:
     crawl(mirror, site)
-    versions = {key.partition("/docs/")[2]: json.loads(one.version) for key, one in mirror.state.documents.items()}
+    versions = {key.partition("/docs/")[2]: json.loads(item.version) for key, item in mirror.state.documents.items()}
     assert [versions[name][2] for name in ("", "a.html", "c.html", "d.html")] == [0, 1, 2, 3]

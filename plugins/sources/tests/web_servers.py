@@ -172,8 +172,8 @@ class FakeBucket(ServedFake):
         """The Authorization header that AWS's Signature Version 4 asks for, by its description."""
         parts, moment = urlsplit(request.path), request.headers["x-amz-date"]
         date = moment[:8]
-        given = request.headers.get("Authorization", "")
-        names = given.partition("SignedHeaders=")[2].partition(",")[0]
+        header = request.headers.get("Authorization", "")
+        names = header.partition("SignedHeaders=")[2].partition(",")[0]
         pairs = sorted((quote(k, "-_.~"), quote(v, "-_.~")) for k, v in parse_qsl(parts.query, keep_blank_values=True))
         canonical = "\n".join(
             (

@@ -43,9 +43,9 @@ def serving_provider() -> Iterator[FakeOidcProvider]:
 def provider(serving_provider: FakeOidcProvider) -> FakeOidcProvider:
     """The provider as it is at first."""
     fresh = FakeOidcProvider()
-    for one in dataclasses.fields(FakeOidcProvider):
-        if one.name != "issuer":
-            setattr(serving_provider, one.name, getattr(fresh, one.name))
+    for attribute in dataclasses.fields(FakeOidcProvider):
+        if attribute.name != "issuer":
+            setattr(serving_provider, attribute.name, getattr(fresh, attribute.name))
     return serving_provider
 
 
@@ -87,7 +87,7 @@ def to_provider(client: httpx.Client, following: str = "/") -> str:
 
 
 def at_provider(address: str) -> str:
-    """What the provider sends the browser back with."""
+    """The parameters of the provider's redirect."""
     return httpx.get(address, verify=False).headers["location"]
 
 
@@ -103,12 +103,12 @@ def test_a_person_comes_in_by_the_provider(door: Door, provider: FakeOidcProvide
         assert f"Sign in with {urlsplit(provider.issuer).netloc}" in page.text
         assert 'href="/login/oidc?next=/a"' in page.text
         address = to_provider(client, "/a")
-        asked = {name: value for name, (value,) in parse_qs(urlsplit(address).query).items()}
-        assert asked["redirect_uri"] == f"{door.url}/login/callback"
-        assert asked["scope"] == "openid profile email"
-        assert asked["code_challenge_method"] == "S256"
-        assert len(asked["nonce"]) >= 20
-        assert len(asked["state"]) >= 20
+        parameters = {name: value for name, (value,) in parse_qs(urlsplit(address).query).items()}
+        assert parameters["redirect_uri"] == f"{door.url}/login/callback"
+        assert parameters["scope"] == "openid profile email"
+        assert parameters["code_challenge_method"] == "S256"
+        assert len(parameters["nonce"]) >= 20
+        assert len(parameters["state"]) >= 20
         done = client.get(at_provider(address))
         assert done.status_code == 200
         assert '<meta http-equiv="refresh" content="0;url=/a">' in done.text
@@ -207,8 +207,8 @@ def test_who_is_in_no_group_is_told_so(door: Door, provider: FakeOidcProvider, c
 
 def by_public_key(claims: dict[str, Any]) -> str:
     token = encoded({"alg": "HS256", "kid": "fake"}, claims)
-    made = hmac.digest(signing_key().as_pem(private=False), token.encode(), hashlib.sha256)
-    return f"{token}.{base64.urlsafe_b64encode(made).decode().rstrip('=')}"
+    signature = hmac.digest(signing_key().as_pem(private=False), token.encode(), hashlib.sha256)
+    return f"{token}.{base64.urlsafe_b64encode(signature).decode().rstrip('=')}"
 
 
 def by_client_secret(claims: dict[str, Any]) -> str:
@@ -466,13 +466,13 @@ def test_settings_that_cannot_work_are_refused(wrong: dict[str, Any]) -> None:
 
 
 def test_doctor_asks_the_provider(provider: FakeOidcProvider, tmp_path: Path) -> None:
-    asked = Settings(home=tmp_path, plugins={"sso": settings(provider)})
-    (found,) = check_provider(asked)
-    assert (found.level, provider.issuer in found.message) == ("ok", True)
+    configured = Settings(home=tmp_path, plugins={"sso": settings(provider)})
+    (finding,) = check_provider(configured)
+    assert (finding.level, provider.issuer in finding.message) == ("ok", True)
     provider.metadata = {"issuer": "https://evil.example"}
-    (found,) = check_provider(asked)
-    assert found.level == "fail"
-    assert "it calls itself https://evil.example" in found.message
+    (finding,) = check_provider(configured)
+    assert finding.level == "fail"
+    assert "it calls itself https://evil.example" in finding.message
     assert list(check_provider(Settings(home=tmp_path))) == []
 
 

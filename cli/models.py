@@ -55,19 +55,27 @@ def list_models(ctx: typer.Context) -> None:
 def fetch(
     ctx: typer.Context,
     names: Annotated[
-        list[str], typer.Argument(help="Names from `anaphora models`, or hf:OWNER/REPO/FILE.gguf.", show_default=False)
-    ],
+        list[str] | None,
+        typer.Argument(
+            help="Names from `anaphora models`, or hf:OWNER/REPO/FILE.gguf; none: those of the settings.",
+            show_default=False,
+        ),
+    ] = None,
     anyway: Annotated[bool, typer.Option("--anyway", help="Even where this machine has too little memory.")] = False,
 ) -> None:
     """Fetch models into the home folder and print the path of each: the GGUF file of an LLM, else a folder.
 
     Size, licence, origin and SHA-256 are told first. What an earlier run left is resumed; verified models are kept.
     """
-    from cli.shared.resources import fetch_told
+    from cli.shared.resources import fetch_models, fetch_told
     from server.registry.fetching import known
 
     state = state_of(ctx)
-    home = state.settings().home
+    settings = state.settings()
+    if not names:
+        fetch_models(settings, state, llm=True)
+        return
+    home = settings.home
     for model in [known(name, home) for name in names]:
         path = fetch_told(model, home, state, memory=sys.maxsize if anyway else None)
         state.out.print(str(path), soft_wrap=True)

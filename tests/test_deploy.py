@@ -156,6 +156,14 @@ def test_probes_ask_routes_that_need_no_key(rendered: dict[str, Any]) -> None:
     assert manifests(rendered, "bundled")["ServiceMonitor", "server"]["spec"]["endpoints"][0]["path"] in paths
 
 
+def test_the_models_fetched_are_those_of_the_settings(rendered: dict[str, Any]) -> None:
+    """Else a server that may not reach the network would want another encoder than was fetched."""
+    containers = [(name, template["spec"]["containers"][0]) for name, template in pods(manifests(rendered, "plain"))]
+    (fetching,) = [container for _, container in containers if container.get("args") == ["models", "fetch"]]
+    (serving,) = [container for name, container in containers if name == "server"]
+    assert fetching["envFrom"] == serving["envFrom"]
+
+
 def test_secrets_lie_in_secrets_alone(rendered: dict[str, Any]) -> None:
     objects = manifests(rendered, "bundled")
     holding = {kind for (kind, _), one in objects.items() if re.search("hush|hush%2F", json.dumps(one))}
@@ -172,7 +180,7 @@ def test_secrets_lie_in_secrets_alone(rendered: dict[str, Any]) -> None:
 def test_variables_that_are_set_are_settings(rendered: dict[str, Any]) -> None:
     objects = manifests(rendered, "bundled")
     told = {*objects["ConfigMap", "settings"]["data"], *objects["Secret", "secrets"]["stringData"]}
-    for file in ("Dockerfile", "compose.yaml", "compose.gpu.yaml"):
+    for file in ("Dockerfile", "compose.yaml", "compose.gpu.yaml", "compose.postgres.yaml"):
         told |= set(re.findall(r"^ +(?:ENV )?(ANAPHORA_\w+)[=:]", (DEPLOY / file).read_text("utf-8"), re.MULTILINE))
     described = (ROOT / "docs" / "operate" / "configuration.md").read_text("utf-8")
     known = {*re.findall(r"^- Environment: `(ANAPHORA_\w+)`", described, re.MULTILINE), "ANAPHORA_HOME"}
@@ -261,10 +269,10 @@ def composed(*names: str) -> Any:
     return whole
 
 
-@pytest.mark.parametrize("files", [("compose.yaml",), ("compose.yaml", "compose.gpu.yaml")])
-def test_the_compose_files_are_sound(files: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("beside", ["", "gpu", "postgres"])
+def test_the_compose_files_are_sound(beside: str) -> None:
     spec = pytest.importorskip("compose_spec", reason="compose-spec is not installed: compose files are not checked")
-    whole = composed(*files)
+    whole = composed("compose.yaml", *([f"compose.{beside}.yaml"] if beside else []))
     checked = spec.PyCompose.from_yaml(yaml.safe_dump(whole))
     checked.validate()
     checked.to_spec()
@@ -277,9 +285,12 @@ def test_the_compose_files_are_sound(files: tuple[str, ...]) -> None:
     assert server["read_only"] is True
     assert server["tmpfs"] == ["/tmp"]
     assert (DEPLOY / server["build"]["context"] / server["build"]["dockerfile"]).is_file()
-    if len(files) > 1:
+    if beside == "gpu":
         assert server["environment"]["ANAPHORA_LLM__MODEL"] == "http://vllm:8000/v1"
         assert server["depends_on"]["vllm"]["condition"] == "service_healthy"
+    if beside == "postgres":
+        assert server["environment"]["ANAPHORA_DATABASE__URL"] == "postgresql://anaphora:@postgres:5432/anaphora"
+        assert server["depends_on"]["postgres"]["condition"] == "service_healthy"
 
 
 def test_the_image_is_small_and_without_root() -> None:

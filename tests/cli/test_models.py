@@ -35,6 +35,18 @@ def test_fetch_prints_nothing_but_the_path_of_what_is_there(run: CliRunner, mode
     assert result.stdout == f"{model_home / 'models' / 'ms-marco-minilm-l12'}\n"
 
 
+def test_fetch_without_names_fetches_what_the_settings_name(
+    run: CliRunner, model_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = run.invoke(app, ["--home", str(model_home), "models", "fetch"])
+    assert (result.exit_code, result.stdout) == (0, "")
+    (tmp_path / "models").symlink_to(model_home / "models")
+    monkeypatch.setenv("ANAPHORA_LLM__MODEL", "qwen3-4b-instruct-2507")
+    result = run.invoke(app, ["--home", str(tmp_path), "models", "fetch"])
+    assert result.exit_code == ExitCode.MODEL
+    assert "Qwen3-4B-Instruct-2507" in result.stderr
+
+
 def test_fetch_without_a_source_ends_with_its_own_exit_code(run: CliRunner, tmp_path: Path) -> None:
     result = run.invoke(app, ["--home", str(tmp_path), "models", "fetch", "smollm2-135m-instruct"])
     assert result.exit_code == ExitCode.MODEL

@@ -2,7 +2,7 @@
 
     python benchmarks/bench_reading.py [--files 10000] [--rounds 3]
 
-Markdown files of some six hundred bytes are hashed and parsed as indexing does (`index.change_detection`), by one
+Markdown files of some six hundred bytes are hashed and parsed as indexing does (`index.indexer`), by one
 worker and by as many as there are processors, and in this process without any. Rounds alternate, so that what else
 the machine does falls on all alike. The least of each is printed, compared with this process. On a machine that
 is busy only the processor time tells, of this process and its workers together. Workers are started before the clock: a
@@ -20,7 +20,7 @@ from pathlib import Path
 
 import psutil
 
-from index.change_detection import FileReader, Quarantine
+from index.indexer import FileReader, Quarantine
 from index.loaders import load, walk
 from index.loaders.files import SourceFile
 from index.loaders.sandbox import Limits, ParserPool

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from evaluation.adaptation.candidates import pair_scores
+from evaluation.adaptation.measuring import pair_scores
 from evaluation.metrics import shared_words
 from evaluation.run_folder import RunWriter, paired
 from evaluation.significance import estimate

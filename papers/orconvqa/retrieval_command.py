@@ -50,7 +50,7 @@ def candidates(
     """Write rows to train a cross-encoder on: every judged question, and passages that the search finds for it."""
     from contextlib import closing
 
-    from evaluation.adaptation.candidates import candidates as candidates_of
+    from evaluation.adaptation.measuring import candidates as candidates_of
     from evaluation.retrieval import index_set
     from evaluation.sets import load_sets, placed
     from rewriter.reranking.rows import write_rows

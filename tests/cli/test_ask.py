@@ -19,11 +19,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cli import app
-from cli.ask import parse_where
+from cli.ask import Transcript, parse_where
 from cli.shared.console import SafeConsole
 from cli.shared.error_handler import ExitCode
 from cli.shared.state import InputError
-from cli.shared.transcript import Transcript
 from server.chat import DocumentText, EvidenceEvent, SectionView, TokenEvent
 from server.turn.events import Evidence
 from testing.openai_server import FakeOpenAIServer

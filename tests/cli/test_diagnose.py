@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from cli import app
 from evaluation.diagnosis.gold import read_gold
-from evaluation.diagnosis.verdicts import held_in
+from evaluation.diagnosis.running import held_in
 from evaluation.questions import BadRow
 from evaluation.run_folder import read_run
 from server.access import LOCAL

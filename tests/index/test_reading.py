@@ -11,7 +11,7 @@ import psutil
 import pytest
 from reportlab.pdfgen.canvas import Canvas
 
-from index import change_detection
+from index import indexer
 from index.errors import ParserKilled
 from index.indexer import index_paths
 from index.loaders.sandbox import Limits, Parsed, ParserPool
@@ -97,7 +97,7 @@ def test_pdfs_are_read_again_once_text_can_be_recognised(
 
     monkeypatch.setattr(ParserPool, "parse", counted)
     for found, expected in ((None, 10), (None, 0), ("/usr/bin/tesseract", 1), ("/usr/bin/tesseract", 0)):
-        monkeypatch.setattr(change_detection, "which", lambda _, found=found: found)
+        monkeypatch.setattr(indexer, "which", lambda _, found=found: found)
         read.clear()
         index_paths(tmp_path / "home", "docs", [folder], WordEncoder())
         assert len(read) == expected, read

@@ -400,7 +400,7 @@ def test_a_provider_that_is_down_leaves_the_key_and_is_found_when_it_is_back(
             assert refused.status_code == 502
             assert "does not answer now" in refused.text
         assert len(provider.requests) == 1
-        monkeypatch.setattr("plugins.sso.provider.RETRY_SECONDS", 0.0)
+        monkeypatch.setattr("plugins.sso.authenticator.RETRY_SECONDS", 0.0)
         provider.status = 200
         assert sign_in(client).status_code == 200
         back = at_provider(to_provider(client))

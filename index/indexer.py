@@ -33,18 +33,9 @@ from index.query import Passage
 from index.records import FileRecord
 from index.stores import EXACT, StoreSpec
 from index.version import TEXTS, CollectionFolder
-from index.writer import Cancelled, IndexProgress, Report, VersionWriter, Workers, remove_versions
+from index.writer import Cancelled, Report, VersionWriter, Workers, remove_versions
+from index.writer import IndexProgress as IndexProgress
 from text.files import path_text, resolved, write_json
-
-__all__ = [
-    "FileStatus",
-    "IndexProgress",
-    "IndexReport",
-    "delete_documents",
-    "erase_documents",
-    "index_documents",
-    "index_paths",
-]
 
 PASSAGE_TOKENS = 220
 MAX_FILE_MB = 64

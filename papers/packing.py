@@ -11,10 +11,11 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from rewriter.load import RERANKERS, RunKind
-from rewriter.onnx_weights import show
 from rewriter.protocol import TrainingError
 from rewriter.reranking.training import ONNX
 from text.files import write_json
@@ -54,13 +55,28 @@ def pack(run: Path, base: Path, folder: Path, kind: RunKind = RERANKERS, suffix:
         layers = 1 + max(int(place.partition("/layer.")[2].partition("/")[0] or 0) for place in _weights(own.graph))
         after = (max(3 * layers // 4, 1), layers)
         state = "/bert/encoder/layer.{}/output/LayerNorm/LayerNormalization_output_0"
-        show(own.graph, [state.format(layer - 1) for layer in after], STATES)
+        _show(own.graph, [state.format(layer - 1) for layer in after], STATES)
     _shorten_names(own.graph)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / ONNX).write_bytes(own.SerializeToString())
     names = {"name": f"{base.name}-{suffix}", "base_sha256": hashlib.sha256(whole).hexdigest()}
     write_json(folder / kind.description, names | {name: described[name] for name in DESCRIBED if name in described})
     return shared
+
+
+def _show(graph: Any, values: Sequence[str], name: str) -> None:
+    """Make values of an `onnx.GraphProto`, joined by their last axis, an output called `name`.
+
+    Raises ValueError where it has no such value.
+    """
+    from onnx.helper import make_node
+    from onnx.onnx_pb import ValueInfoProto
+
+    outputs = {output for node in graph.node for output in node.output}
+    if missing := [value for value in values if value not in outputs]:
+        raise ValueError(f"the graph has no value called {missing[0]!r}")
+    graph.node.append(make_node("Concat", list(values), [name], axis=-1))
+    graph.output.append(ValueInfoProto(name=name))
 
 
 def _as_before(own: object, theirs: object, frozen: int) -> None:

@@ -56,21 +56,6 @@ def write_int8(model: Any, path: Path, inputs: Sequence[str], outputs: Mapping[s
         quantize_dynamic(str(prepared), str(path), weight_type=QuantType.QInt8, per_channel=True)
 
 
-def show(graph: Any, values: Sequence[str], name: str) -> None:
-    """Make values of an `onnx.GraphProto`, joined by their last axis, an output called `name`.
-
-    Raises ValueError where it has no such value.
-    """
-    from onnx.helper import make_node
-    from onnx.onnx_pb import ValueInfoProto
-
-    outputs = {output for node in graph.node for output in node.output}
-    if missing := [value for value in values if value not in outputs]:
-        raise ValueError(f"the graph has no value called {missing[0]!r}")
-    graph.node.append(make_node("Concat", list(values), [name], axis=-1))
-    graph.output.append(ValueInfoProto(name=name))
-
-
 def multiplied_out(path: Path) -> Iterator[tuple[str, NDArray[np.float32]]]:
     """Each parameter of an exported int8 model by its name in torch, as float32; ValueError where the file is none."""
     need_extra("train", "Reading the weights of an ONNX file", "onnx")

@@ -80,12 +80,11 @@ def note(database: Database, who: Principal, action: str, about: str = "", **mor
         database.write_later(lambda connection: account(connection, record))
 
 
-def write_down(place: Path | str, action: str, about: str = "", **more: Unpack[Circumstances]) -> None:
+def write_down(place: Path | str, action: str, **more: Unpack[Circumstances]) -> None:
     """Record an act of a command that does not have the database (a path or a URL) open. Raises StoreError."""
     database = Database(place)
     try:
-        record = entry(at_terminal(), action, about, **more)
-        database.write_blocking(account, record)
+        database.write_blocking(account, entry(at_terminal(), action, **more))
     finally:
         database.close()
 

@@ -276,16 +276,8 @@ class LoadedFile:
     warnings: tuple[str, ...] = ()
 
 
-def scan(
-    paths: Sequence[Path],
-    include: Sequence[str] = (),
-    exclude: Sequence[str] = (),
-    max_file_mb: float = MAX_FILE_MB,
-    limits: Limits | None = None,
-) -> Iterator[LoadedFile]:
-    """Walk `paths` (see `walk`) and load each file as it comes, in another process within `limits`.
-
-    Only one file's documents are held.
+def scan(paths: Sequence[Path], include: Sequence[str] = (), exclude: Sequence[str] = ()) -> Iterator[LoadedFile]:
+    """Walk `paths` (see `walk`) and load each file as it comes, in another process; only its documents are held.
 
     No two documents and no two verbatim passages share an id: what comes second is left out with a
     warning that names the file that came first.
@@ -294,7 +286,7 @@ def scan(
     passages: dict[str, str] = {}
     for source in walk(paths, include, exclude):
         try:
-            parsed = shared_pool(limits or Limits()).parse(source.path, source.document_id, max_file_mb)
+            parsed = shared_pool(Limits()).parse(source.path, source.document_id, MAX_FILE_MB)
         except LoadError as error:
             yield LoadedFile(source, [], clean(str(error)))
             continue

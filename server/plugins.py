@@ -39,6 +39,9 @@ class Plugin:
     settings. `checks` are functions `(settings) -> findings` that `anaphora doctor` runs. `tables` are
     `server.store.schema.TableGroup`s. `audit_logs` are functions `(connection, *entries)` that keep entries of
     `server.audit_log`. `answerers` make a `server.turn.run.Answerer` of `(core)`, or None while they are off.
+    `turn_parts` are async functions `(service, turn_id) -> Markup` of what stands below the last turn of the page; a
+    button in it with `data-action="call"` makes the page call `data-call` with the fields of the `data-form` around it,
+    in whose place the call's `html` stands then.
 
         >>> Plugin(name="hello", summary="Say hello.", commands={"hello": "plugins.hello.command:app"})
     """
@@ -61,6 +64,7 @@ class Plugin:
     checks: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
     audit_logs: tuple[str, ...] = ()
+    turn_parts: tuple[str, ...] = ()
     answerers: tuple[str, ...] = ()
 
 

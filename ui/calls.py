@@ -23,7 +23,7 @@ from server.chat import (
     NotFound,
     Rating,
 )
-from server.plugins import page_calls
+from server.plugins import page_calls, resolve, switched_on
 from text.translation import gettext
 from ui.rail import conversations_html, jobs_html
 from ui.source_panel import read
@@ -130,6 +130,12 @@ class Calls:
         """→ `{html}` of questions to go on with after the turn `id`; empty where none is known to be answered."""
         questions = await self._service.turns.follow_ups(id)
         return {"html": str(render("followups.html", questions=[question.question for question in questions]))}
+
+    async def below_turn(self, id: str) -> Answer:
+        """→ `{html}` of what plugins show below the turn `id`."""
+        plugins = switched_on(self._service.settings.plugins)
+        places = [(plugin, place) for plugin in plugins for place in plugin.turn_parts]
+        return {"html": "".join([str(await resolve(*place)(self._service, id)) for place in places])}
 
     async def read_document(
         self, collection: str, document: str, start: int = 0, end: int = 0, part: str = ""

@@ -45,6 +45,11 @@ NAMES = {
     "source": "alpha-pushed",
 }
 BETA = "beta-shelf"
+PLUGINS: dict[str, object] = {
+    "widget": {"origins": ["https://www.example.org"]},
+    "curated": {"enabled": True},
+    "handoff": {"kind": "webhook", "address": "http://127.0.0.1:9/", "secret": "s"},
+}
 PEOPLE: dict[str, tuple[Role, str]] = {
     "beta reader": ("reader", "beta-people"),
     "beta agent": ("agent", "beta-people"),
@@ -87,6 +92,7 @@ NO_RUN = by_role(403, 403, 403, foreign=None, root=404)
 OF_ALPHA = by_role(OK, OK, OK, foreign=404)
 OF_ALPHAS_AGENTS = by_role(403, OK, OK, foreign=404)
 MANAGED = by_role(403, 403, OK, foreign=404)
+OF_WHO_ASKED = {**of_a_row(403), "alpha operator": 403, "root": 403}
 OPEN = {**EVERYBODY, "nobody": OK}
 BLOCKED = {**dict.fromkeys(PEOPLE, 404), "nobody": 401}
 
@@ -163,7 +169,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             rewriter={"kind": "none"},
             llm={"model": llm.url},
             server={"share_days": 7},
-            plugins={"widget": {"origins": ["https://www.example.org"]}, "curated": {"enabled": True}},
+            plugins=PLUGINS,
         )
         running = _start(settings)
         try:
@@ -373,6 +379,9 @@ API: dict[str, tuple[dict[str, int], Build]] = {
     "GET /locale.js": (EVERYBODY, at("/locale.js")),
     "GET /shared/{secret}": (dict.fromkeys(("nobody", *PEOPLE), 404), at("/shared/guessed")),
     "GET /v1/turns/{turn_id}": (of_a_row(), at("/v1/turns/{stateless}")),
+    "GET /v1/turns/{turn_id}/handoff": (OF_WHO_ASKED, at("/v1/turns/{stateless}/handoff")),
+    "POST /v1/turns/{turn_id}/handoff": (OF_WHO_ASKED, at("/v1/turns/{asked}/handoff", json={"consent": True})),
+    "GET /v1/handoffs": (AGENTS, at("/v1/handoffs")),
     "GET /v1/turns/{turn_id}/trace": (of_a_row(least="agent"), at("/v1/turns/{stateless}/trace")),
     "GET /traces/{turn_id}": (of_a_row(least="agent"), at("/traces/{stateless}")),
     "GET /workbench": (EVERYBODY, at("/workbench")),
@@ -549,6 +558,8 @@ CALLS: dict[str, dict[str, Any]] = {
     "welcome": {"id": "{collection}"},
     "follow_ups": {"id": "{asked}"},
     "rate": {"turn": "{stateless}", "rating": "up"},
+    "below_turn": {"id": "{asked}"},
+    "hand_over": {"turn": "{asked}", "consent": True},
     "read_document": {"collection": "{collection}", "document": "uploads/{uploaded}"},
     "why_source": {"turn": "{stateless}", "n": 1},
     "make_readable": {"collection": "{collection}", "document": "uploads/{uploaded}", "start": 0, "end": 20},
@@ -603,6 +614,7 @@ def test_the_pages_calls_tell_nobody_what_is_not_theirs(world: World) -> None:
                 "show_version",
                 "watch_jobs",
                 "rate",
+                "hand_over",
             ):
                 answer = world.ask(who, "POST", "/gradio_api/component_server", json=body)
                 assert "error" not in answer.json(), (who, name)

@@ -154,9 +154,20 @@ async function refresh() {
   show(answer.turns);
   here(answer.id, answer.title);
 }
+// What plugins offer below the last turn.
+async function offer() {
+  const article = turns.lastElementChild, id = article?.dataset.turn, place = article?.querySelector('[data-part="below"]');
+  if (!id || !place || running || question.disabled || place.hasChildNodes()) return;
+  const answer = await server.below_turn({ id }).catch(() => null);
+  if (!answer?.html || article !== turns.lastElementChild || running) return;
+  const follow = atEnd();
+  place.innerHTML = answer.html;
+  if (follow) toEnd();
+}
 // Questions to go on with, below the last turn alone.
 async function suggest() {
   const article = turns.lastElementChild, id = article?.dataset.turn;
+  offer();
   turns.querySelectorAll('[data-part="follow-ups"]').forEach((one) => one.replaceChildren());
   if (!id || running || question.disabled || !["answered", "quoted"].includes(article.dataset.state)) return;
   const answer = await server.follow_ups({ id }).catch(() => null);
@@ -458,6 +469,17 @@ const actions = {
     if (!(await rate(article, {}))) return;
     article.querySelector(".feedback").hidden = true;
     say(t("Thank you, noted."));
+  },
+  call: async (target, article) => {
+    const box = target.closest("[data-form]"), fields = [...box.querySelectorAll("input, textarea")];
+    if (!fields.every((field) => field.reportValidity())) return;
+    const said = fields.map((field) => [field.name, field.type === "checkbox" ? field.checked : field.value]);
+    target.disabled = true;
+    const answer = await anaphora.call(server, target.dataset.call, { turn: article.dataset.turn, ...Object.fromEntries(said) });
+    target.disabled = false;
+    if (!answer) return;
+    box.innerHTML = answer.html;
+    say(box.textContent);
   },
   "feedback-close": (target, article) => { article.querySelector(".feedback").hidden = true; },
 };

@@ -1,0 +1,155 @@
+"""Offer a person, take the conversation over with the visitor's consent, and tell how deliveries stand."""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Depends, Path
+from pydantic import Field
+
+from plugins.handoff import store
+from plugins.handoff.adapters import Content, Exchange
+from plugins.handoff.offering import Reason, reason
+from plugins.handoff.settings import HandoffSettings
+from plugins.handoff.store import HandoffRecord
+from server.api.dependencies import Listing, Service, StrictBody
+from server.chat import StoredTurn
+from server.chat.authorization import MAX_LISTED, ServiceBase, requires
+from server.chat.error_mapping import Conflict, Forbidden, InvalidRequest, clean
+from server.store import turns
+from server.store.records import View
+
+MAX_MESSAGE_CHARS, MAX_CONTACT_CHARS = 4000, 254
+TURNS = 20
+"""Turns that go along, the newest."""
+_MARKERS = re.compile(r" ?\[\d{1,3}\]")
+_CONTACT = re.compile(r"[^\s@<>,;:\"()\[\]\\]+@[^\s@<>,;:\"()\[\]\\]+\.[^\s@<>,;:\"()\[\]\\.]+")
+
+router = APIRouter(tags=["Hand-off"])
+
+
+class HandoffOffer(View):
+    """Whether a person is offered after a turn."""
+
+    kind: Literal["", "link", "form"] = Field(description="How; empty: not at all.")
+    reason: Reason = Field(description="Why: the turn is refused, doubted twice, or asks for a person.")
+    link: str = ""
+    contact: bool = Field(False, description="Whether an e-mail address goes along.")
+
+
+class NewHandoff(StrictBody):
+    """What a visitor adds to the conversation."""
+
+    consent: bool = Field(description="Whether the visitor agrees that the conversation is handed over.")
+    contact: str = Field("", max_length=MAX_CONTACT_CHARS, description="The visitor's e-mail address.")
+    message: str = Field("", max_length=MAX_MESSAGE_CHARS)
+
+
+class HandoffService(ServiceBase):
+    """Hand-offs of conversations that belong to `principal`."""
+
+    @requires("ask")
+    async def offer(self, turn_id: str) -> HandoffOffer:
+        """Return what is offered after a turn. Raises NotFound."""
+        settings = self.core.settings.of(HandoffSettings)
+        turn, conversation = await self._own(turn_id)
+        why = reason(conversation, turn.id)
+        if not settings.enabled or not why or await self._read(store.is_over, turn.id):
+            return HandoffOffer(kind="", reason="")
+        if settings.kind == "link":
+            return HandoffOffer(kind="link", reason=why, link=settings.address)
+        return HandoffOffer(kind="form", reason=why, contact=settings.asks_contact)
+
+    @requires("ask")
+    async def hand_over(self, turn_id: str, new: NewHandoff) -> str:
+        """Keep the conversation up to a turn for its delivery; return the hand-off's id.
+
+        Raises NotFound, Forbidden while nothing takes it, Conflict for a second time, InvalidRequest without consent.
+        """
+        settings = self.core.settings.of(HandoffSettings)
+        if settings.kind in ("", "link"):
+            raise Forbidden("Nobody takes conversations over; an operator sets plugins.handoff.kind.")
+        turn, conversation = await self._own(turn_id)
+        if not new.consent:
+            raise InvalidRequest("A conversation is handed over with the visitor's consent alone.", param="consent")
+        contact = clean(new.contact, MAX_CONTACT_CHARS, "contact").strip()
+        if contact and not _CONTACT.fullmatch(contact):
+            raise InvalidRequest("This is no e-mail address.", param="contact")
+        content = Content(
+            id=uuid.uuid4().hex,
+            created=time.time(),
+            collection=turn.collection,
+            reason=reason(conversation, turn.id),
+            contact=contact if settings.asks_contact else "",
+            message=clean(new.message, MAX_MESSAGE_CHARS, "message").strip(),
+            conversation=[_exchange(one) for one in conversation[-TURNS:]],
+        )
+        belongs = await self.reached(turn.collection)
+        row = content.model_dump(include={"id", "collection", "reason"})
+        row |= {"turn_id": turn.id, "content": content.model_dump_json()}
+        if not await self._write(store.add, belongs, row):
+            raise Conflict("This conversation was handed over already.", code="handed_over")
+        await self.account("handoff.send", content.id, collection=turn.collection, group=belongs.group)
+        return content.id
+
+    @requires("review")
+    async def listing(self) -> list[HandoffRecord]:
+        """Return the newest hand-offs that are seen, newest first."""
+        return await self._read(store.listing, self.principal, MAX_LISTED)
+
+    async def _own(self, turn_id: str) -> tuple[StoredTurn, list[StoredTurn]]:
+        """Return a turn of whoever acts, and its conversation up to it. Raises NotFound."""
+        turn = await self._turn(turn_id)
+        if await self._read(turns.owner, turn.id, self.principal) != self.principal.id:
+            raise Forbidden("Only who asked hands a conversation over.")
+        if turn.conversation_id is None:
+            return turn, [turn]
+        shown = await self._read(turns.of_conversation, turn.conversation_id, self.principal)
+        places = [one.id for one in shown]
+        return turn, shown[: places.index(turn.id) + 1] if turn.id in places else [turn]
+
+
+def _exchange(turn: StoredTurn) -> Exchange:
+    cited = turn.done.citations if turn.done else []
+    sources = {(" › ".join((one.title, *one.heading)), one.url) for one in cited}
+    return Exchange(
+        question=turn.question,
+        answer=_MARKERS.sub("", turn.answer),
+        status=turn.status,
+        sources=[{"title": title, "url": url} for title, url in sorted(sources)],
+    )
+
+
+async def _handoffs(service: Service) -> HandoffService:
+    return HandoffService(service.core, service.principal)
+
+
+Handoffs = Annotated[HandoffService, Depends(_handoffs)]
+TurnId = Annotated[str, Path(description="The turn's id.", max_length=100)]
+
+
+@router.get("/v1/turns/{turn_id}/handoff", summary="Ask whether a person is offered")
+async def offer(turn_id: TurnId, handoffs: Handoffs) -> HandoffOffer:
+    """Tell whether the visitor shall be offered a person after this turn, and how."""
+    return await handoffs.offer(turn_id)
+
+
+class HandoffId(View):
+    """A conversation that was taken over."""
+
+    id: str
+
+
+@router.post("/v1/turns/{turn_id}/handoff", status_code=202, summary="Hand a conversation over")
+async def hand_over(turn_id: TurnId, body: NewHandoff, handoffs: Handoffs) -> HandoffId:
+    """Bring the conversation up to this turn to a person, in the background; it is kept until it has arrived."""
+    return HandoffId(id=await handoffs.hand_over(turn_id, body))
+
+
+@router.get("/v1/handoffs", summary="List hand-offs")
+async def list_handoffs(handoffs: Handoffs) -> Listing[HandoffRecord]:
+    """List conversations that were handed over, newest first: what has arrived, and why the rest has not."""
+    return Listing(data=await handoffs.listing())

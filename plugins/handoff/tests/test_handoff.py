@@ -1,0 +1,223 @@
+"""A conversation goes to a person: offered when it should be, with consent, and never lost."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from plugins.handoff import adapters
+from plugins.handoff.adapters import Content, DeliveryFailed, Exchange, deliver, signature
+from plugins.handoff.delivering import deliver_due
+from plugins.handoff.settings import HandoffSettings
+from plugins.handoff.tests.stand_ins import TOKEN, Desk, http_desk, mail_desk
+from testing.openai_server import FakeOpenAIServer
+from testing.plugin import PluginContract
+from tests.serving import MakeSettings, Running, Serve
+
+if TYPE_CHECKING:
+    import httpx
+
+HERE = ("127.0.0.1",)
+UNKNOWN = "How many moons does Saturn have?"
+
+
+@pytest.fixture
+def desk() -> Iterator[tuple[Desk, str]]:
+    with http_desk() as desk:
+        yield desk
+
+
+@pytest.fixture
+def running(desk: tuple[Desk, str], serve: Serve, settings_for: MakeSettings, llm: FakeOpenAIServer) -> Running:
+    llm.pieces = ("<cannot_answer>",)
+    settings = {"kind": "webhook", "address": f"{desk[1]}/hook", "secret": TOKEN, "private_hosts": HERE}
+    return serve(settings_for(llm.url, plugins={"handoff": settings}, llm={"style": "full"}))
+
+
+def asked(client: httpx.Client, *questions: str) -> list[str]:
+    """The turns of a new conversation."""
+    conversation = client.post("/v1/conversations", json={}).json()["id"]
+    place = f"/v1/conversations/{conversation}/turns"
+    return [client.post(place, json={"question": question}).headers["x-turn-id"] for question in questions]
+
+
+def offered(client: httpx.Client, turn: str) -> str:
+    return str(client.get(f"/v1/turns/{turn}/handoff").json()["reason"])
+
+
+def test_a_person_is_offered_where_a_turn_is_refused_or_asks_for_one(running: Running, llm: FakeOpenAIServer) -> None:
+    with running.client() as client:
+        (refused,) = asked(client, UNKNOWN)
+        assert client.get(f"/v1/turns/{refused}/handoff").json() == {
+            "kind": "form", "reason": "refused", "link": "", "contact": True,
+        }  # fmt: skip
+        llm.pieces = ("Parental leave lasts ten weeks [1].",)
+        answered, asks = asked(client, "How long does parental leave last?", "Can I talk to a human about my leave?")
+        assert (offered(client, answered), offered(client, asks)) == ("", "asked")
+
+
+def test_a_person_is_offered_after_the_second_doubted_answer(running: Running, llm: FakeOpenAIServer) -> None:
+    llm.pieces = ("Saturn has many moons and rings of ice.",)
+    with running.client() as client:
+        first, second = asked(client, UNKNOWN, "How many rings does Saturn have?")
+        assert [offered(client, turn) for turn in (first, second)] == ["", "doubted"]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "let me speak to someone from support please",
+        "human agent!!",
+        "Ich möchte mit einem Mitarbeiter sprechen",
+        "quiero hablar con una persona",
+        "je veux parler à quelqu'un",
+        "أريد التحدث إلى موظف",
+        "转人工",
+        "オペレーターにつないで",
+    ],
+)
+def test_people_ask_for_a_person_in_their_language(question: str) -> None:
+    from plugins.handoff.offering import _ASKS
+
+    assert _ASKS.search(question)
+
+
+@pytest.mark.parametrize("question", ["Who may apply for leave?", "does it support people with two jobs", "agents"])
+def test_other_questions_ask_for_none(question: str) -> None:
+    from plugins.handoff.offering import _ASKS
+
+    assert not _ASKS.search(question)
+
+
+def test_it_is_delivered_signed_with_consent_and_once(running: Running, desk: tuple[Desk, str]) -> None:
+    with running.client() as client:
+        (turn,) = asked(client, UNKNOWN)
+        place = f"/v1/turns/{turn}/handoff"
+        assert client.post(place, json={"consent": False}).status_code == 400
+        assert client.post(place, json={"consent": True, "contact": "a@b\nBcc: x@y.example"}).status_code == 400
+        body = {"consent": True, "contact": "ada@example.org", "message": "It is for school."}
+        made = client.post(place, json=body)
+        assert made.status_code == 202
+        assert client.post(place, json=body).status_code == 409
+        assert offered(client, turn) == ""
+        running.call(deliver_due(running.service.core))
+        ((_, headers, sent),) = desk[0].requests
+        assert headers["anaphora-signature"] == signature(TOKEN, headers["anaphora-timestamp"], sent)
+        content = json.loads(sent)
+        assert (content["contact"], content["reason"]) == ("ada@example.org", "refused")
+        assert [one["question"] for one in content["conversation"]] == [UNKNOWN]
+        (row,) = client.get("/v1/handoffs").json()["data"]
+        assert (row["id"], row["reference"], row["tries"]) == (made.json()["id"], made.json()["id"], 1)
+        assert row["delivered"] is not None
+
+
+def test_nothing_is_lost_while_the_other_end_is_away(
+    running: Running, desk: tuple[Desk, str], serve: Serve, settings_for: MakeSettings
+) -> None:
+    desk[0].away = True
+    with running.client() as client:
+        (turn,) = asked(client, UNKNOWN)
+        client.post(f"/v1/turns/{turn}/handoff", json={"consent": True, "message": "Please help."})
+        running.call(deliver_due(running.service.core))
+        running.call(deliver_due(running.service.core))  # too early for another try
+        (row,) = client.get("/v1/handoffs").json()["data"]
+        assert (row["delivered"], row["tries"]) == (None, 1)
+        assert "503" in row["problem"]
+        client.delete(f"/v1/conversations/{client.get('/v1/conversations').json()['data'][0]['id']}")
+    running.stop()
+    desk[0].away = False
+    again = serve(running.service.settings)
+    again.call(deliver_due(again.service.core, time.time() + 60))
+    assert json.loads(desk[0].requests[0][2])["message"] == "Please help."
+    kept = again.service.core.database.read_blocking(lambda c: c.exec_driver_sql("SELECT content FROM handoffs").all())
+    assert kept == [("",)]
+
+
+def content(**fields: Any) -> Content:
+    exchange = Exchange(
+        question="@everyone ```` closes #1",
+        answer="I found no sure answer.",
+        status="refused",
+        sources=[{"title": "Leave", "url": "https://docs.example/leave"}],
+    )
+    values = {"contact": "ada@example.org", "message": "Line one\nline two", "conversation": [exchange], **fields}
+    return Content(id="h1", created=1.0, collection="docs", reason="refused", **values)
+
+
+def settings(kind: str, address: str, secret: str = TOKEN, private: tuple[str, ...] = HERE) -> HandoffSettings:
+    return HandoffSettings.model_validate(
+        {"kind": kind, "address": address, "secret": secret, "private_hosts": private}
+    )
+
+
+def test_github_gets_an_issue_that_mentions_nobody_and_names_no_contact(desk: tuple[Desk, str]) -> None:
+    address = f"{desk[1]}/repos/us/docs"
+    assert deliver(settings("github", address), content()) == "https://code.example/us/docs/issues/7"
+    issue = json.loads(desk[0].requests[0][2])
+    assert issue["title"] == "Line one line two"
+    assert issue["body"].startswith("`````text\n")
+    assert "ada@example.org" not in issue["body"]
+    with pytest.raises(DeliveryFailed, match=r"401.*Bad credentials"):
+        deliver(settings("github", address, "wrong"), content())
+
+
+def test_zendesk_gets_a_ticket_of_the_visitor(desk: tuple[Desk, str]) -> None:
+    secret = f"agent@example.org/token:{TOKEN}"
+    assert deliver(settings("zendesk", desk[1], secret), content()) == "35436"
+    _, headers, body = desk[0].requests[0]
+    ticket = json.loads(body)["ticket"]
+    assert ticket["requester"] == {"name": "ada", "email": "ada@example.org"}
+    assert (ticket["external_id"], headers["idempotency-key"]) == ("h1", "h1")
+    assert "https://docs.example/leave" in ticket["comment"]["body"]
+
+
+def test_a_mailbox_gets_a_mail_that_is_answered_to_the_visitor() -> None:
+    with mail_desk() as (desk, address):
+        assert deliver(settings("email", address, ""), content()) == "<h1@127.0.0.1>"
+        (mail,) = desk.mails
+        assert (mail["From"], mail["To"], mail["Reply-To"]) == (
+            "bot@example.org", "support@example.org", "ada@example.org",
+        )  # fmt: skip
+        assert mail["Subject"] == "Line one line two"
+        assert "Answer (refused): I found no sure answer." in mail.get_content()
+        with pytest.raises(DeliveryFailed, match="no TLS"):
+            deliver(settings("email", address, "password"), content())
+        desk.away = True
+        with pytest.raises(DeliveryFailed):
+            deliver(settings("email", address, ""), content())
+
+
+@pytest.mark.parametrize("kind", ["webhook", "github", "zendesk", "email"])
+def test_private_addresses_are_not_asked(kind: str, desk: tuple[Desk, str]) -> None:
+    address = desk[1].replace("http", "smtp") + "/a@b.example" if kind == "email" else desk[1]
+    with pytest.raises(DeliveryFailed, match=r"plugins\.handoff\.private_hosts"):
+        deliver(settings(kind, address, private=()), content())
+    assert desk[0].requests == []
+
+
+def test_settings_that_cannot_work_are_refused() -> None:
+    for given in ({"kind": "webhook", "address": "https://a.example"}, {"kind": "email", "address": "https://a"}):
+        with pytest.raises(ValueError, match="needs"):
+            HandoffSettings.model_validate(given)
+
+
+def test_a_link_is_only_shown(serve: Serve, settings_for: MakeSettings) -> None:
+    plugins: dict[str, object] = {"handoff": {"kind": "link", "address": "https://forum.example"}}
+    with serve(settings_for("none", plugins=plugins)).client() as client:
+        (turn,) = asked(client, "Can I speak to a person?")
+        offer = client.get(f"/v1/turns/{turn}/handoff").json()
+        assert (offer["kind"], offer["link"]) == ("link", "https://forum.example")
+        assert client.post(f"/v1/turns/{turn}/handoff", json={"consent": True}).status_code == 403
+
+
+def test_every_kind_has_its_adapter() -> None:
+    kinds = HandoffSettings.model_fields["kind"].annotation.__args__  # type: ignore[union-attr]
+    assert set(adapters.ADAPTERS) == set(kinds) - {"", "link"}
+
+
+class TestPlugin(PluginContract):
+    name = "handoff"

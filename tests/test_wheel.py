@@ -2,29 +2,43 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
 import sys
+import sysconfig
 import zipfile
+from importlib.metadata import version
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.installed import ROOT
 from tests.test_imports import ROOMS
 
+PIP = [sys.executable, "-P", "-m", "pip", "--disable-pip-version-check"]
 
-@pytest.mark.slow
-def test_the_wheel_holds_every_file_of_every_room(tmp_path: Path) -> None:
-    source = tmp_path / "source"
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built from what is tracked."""
+    folder = tmp_path_factory.mktemp("wheel")
+    source = folder / "source"
     for room in ROOMS:
         shutil.copytree(ROOT / room, source / room, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
-    pip = [sys.executable, "-P", "-m", "pip", "--disable-pip-version-check", "wheel"]
-    build = [*pip, "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(tmp_path), str(source)]
+    build = [*PIP, "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(source)]
     subprocess.run(build, check=True, capture_output=True, timeout=120)
-    (wheel,) = tmp_path.glob("anaphora-*.whl")
+    (built,) = folder.glob("anaphora-*.whl")
+    return built
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_every_file_of_every_room(wheel: Path) -> None:
+    assert wheel.name == f"anaphora-{version('anaphora')}-py3-none-any.whl"
     packed = set(zipfile.ZipFile(wheel).namelist())
     ours = [
         path.relative_to(ROOT).as_posix()
@@ -35,3 +49,38 @@ def test_the_wheel_holds_every_file_of_every_room(tmp_path: Path) -> None:
     assert [name for name in sorted(ours) if "__pycache__" not in name and name not in packed] == []
     assert {f"{room}/py.typed" for room in ROOMS} <= packed
     assert {"rewriter/default/model.onnx", "ui/static/page.js", "server/turn/answer_full.md"} <= packed
+
+
+@pytest.mark.extended
+def test_the_wheel_alone_serves_a_folder(wheel: Path, model_home: Path, documents: Path, tmp_path: Path) -> None:
+    """In an environment of its own, from another folder, with an empty home; other libraries are the tests' own."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "ANAPHORA"))}
+    fresh = tmp_path / "fresh"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(fresh)], check=True, timeout=60)
+    (packages,) = fresh.glob("lib/python*/site-packages")
+    install = [*PIP, "--python", str(fresh / "bin" / "python"), "install", "--quiet", "--no-deps", "--no-index"]
+    subprocess.run([*install, str(wheel)], check=True, capture_output=True, env=environment, timeout=120)
+    # Files with paths in that folder are not read through this one: the checkout is not to be imported.
+    (packages / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n", "utf-8")
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "models").symlink_to(model_home / "models")
+    line = [str(fresh / "bin" / "anaphora"), "--home", str(home), "serve", "--docs", str(documents), "--port", "0"]
+    with subprocess.Popen(line, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            said = process.stdout.readline()
+            assert " at http://127.0.0.1:" in said, said
+            url = said.split(" at ")[1].split()[0]
+            request = {"model": "docs", "messages": [{"role": "user", "content": "How long is parental leave?"}]}
+            answer = httpx.post(f"{url}/v1/chat/completions", json=request, timeout=60).json()
+            assert "Parental leave lasts ten weeks." in answer["choices"][0]["message"]["content"]
+            assert "text/html" in httpx.get(url, timeout=60).headers["content-type"]
+            code = (
+                "import cli, pathlib, sys; sys.exit(pathlib.Path(sys.prefix) not in pathlib.Path(cli.__file__).parents)"
+            )
+            ours = subprocess.run([str(fresh / "bin" / "python"), "-P", "-c", code], cwd=tmp_path, env=environment)
+            assert ours.returncode == 0, "another installation than the wheel's was imported"
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait(60)

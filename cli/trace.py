@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,8 +17,6 @@ from cli.shared.state import InputError, State, state_of
 from text.sanitize import sanitize_line, sanitize_text
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from server.chat import ChatService, ReplayedTurn, Trace
     from server.traces import CallDifference
 

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 
 from evaluation.metrics import Qrels, evaluate
 from evaluation.questions import Question
-from rewriter.protocol import Conversation, Rewrite
+from rewriter.protocol import Conversation, Rewrite, Rewriter
 from server.settings import Settings
 from server.settings.profile import RetrievalProfile
 from server.turn.search import Searchable, TurnSearch
 
 if TYPE_CHECKING:
     from index.rerank import Reranker
-    from rewriter.protocol import Rewriter
 
 MEASURE = "nDCG@5"
 THRESHOLDS = (0.2, 0.35, 0.5, 0.65, 0.8)

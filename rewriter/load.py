@@ -8,21 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
-from rewriter.protocol import RunError
+from rewriter.protocol import Rewriter, RunError
 from text.files import write_json
 from text.modules import PluginError, load_plugin, plugins
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rewriter.protocol import Rewriter
 
 DESCRIPTION = "rewriter.json"
 """The file that makes a folder a rewriter; written last, so that a folder without it is unfinished."""

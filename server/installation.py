@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from server.plugins import parts
 from server.processes import has_gpu, machine_cores, machine_memory
-from server.settings import SERVERS
+from server.settings import SERVERS, IndexSettings, Settings
 from text.modules import unreachable
 from text.sanitize import without_credentials
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     import httpx
 
     from index.collection import Collection
-    from server.settings import IndexSettings, Settings
 
 LITTLE_ROOM = 2 << 30
 NO_ROOM = 256 << 20

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from index.errors import ModelUnavailable
 from rewriter.load import RERANKERS, REWRITERS, Serving, describe, load_rewriter, packaged_folder, verify
-from rewriter.protocol import PassThroughRewriter, RunError
+from rewriter.protocol import PassThroughRewriter, Rewriter, RunError
 from rewriter.runs import promoted_folder, promotion_stamp
 from server.settings import Settings
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
     from index.rerank import Reranker
-    from rewriter.protocol import Rewriter
     from server.turn.contradiction import PairModel
 
 

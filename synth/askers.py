@@ -9,7 +9,7 @@ import asyncio
 import json
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from types import TracebackType
@@ -20,8 +20,6 @@ from text.files import text_writer
 from text.recorder import Call, Recording, call
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import AIMessageChunk
 

@@ -8,7 +8,7 @@ one thing is the command's own matter (`text.sanitize.sanitize_line`).
 from __future__ import annotations
 
 import time
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
@@ -20,9 +20,6 @@ from text.progress import progress_reporter
 from text.sanitize import is_showable, sanitize_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rich.console import Console
     from rich.progress import TaskID
 
 

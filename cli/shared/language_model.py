@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,8 +14,6 @@ from text.progress import progress_reporter
 from text.sanitize import sanitize_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from index.encoders import Encoder
     from server.settings import Settings
     from synth import Folder

@@ -26,7 +26,7 @@ from evaluation.sets import EvalSet, JudgedLevel
 from evaluation.significance import randomisation
 from index.collection import Collection
 from index.rerank import PASSAGE_TOKENS, QUESTION_TOKENS, CrossEncoderReranker, Reranker
-from rewriter.protocol import Rewrite
+from rewriter.protocol import Rewrite, Rewriter
 from rewriter.reranking.rows import RankedPassage, RerankExample, read_rows, write_rows
 from server.turn.search import TurnSearch
 from server.turn.steps import Stopwatch
@@ -35,8 +35,6 @@ from text.files import replacing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from rewriter.protocol import Rewriter
 
 
 MEASURES = ("AP", "R@5", "R@10", "R@20", "nDCG@5")

@@ -30,14 +30,13 @@ from evaluation.adaptation.held_out import (
 from evaluation.adaptation.measuring import MeasuredChange, best, curve, judge, measure, write_candidates
 from evaluation.questions import EvaluationError
 from rewriter.load import REWRITERS, RunKind, Serving, describe, load_rewriter, verify
-from rewriter.protocol import RecipeError
+from rewriter.protocol import RecipeError, Rewriter
 from rewriter.runs import check, gate_threshold, promote, run_folder, set_gate_threshold
 from synth import Folder
 from text.files import write_json
 
 if TYPE_CHECKING:
     from index.collection import Collection
-    from rewriter.protocol import Rewriter
     from server.turn.search import TurnSearch
 
 

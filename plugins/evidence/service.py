@@ -35,13 +35,12 @@ from server.chat.error_mapping import (
 from server.chat.loaded_models import salted
 from server.chat.running_turn import CHARS_PER_TOKEN, turn_seconds
 from server.store import collection_rows
-from server.store.records import View
+from server.store.records import StoredTurn, View
 from text.sentences import sentence_spans
 from text.words import stems
 
 if TYPE_CHECKING:
     from index.collection import Collection
-    from server.store.records import StoredTurn
     from server.turn.events import Evidence
 
 

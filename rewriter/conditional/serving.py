@@ -10,20 +10,17 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from rewriter import guard
 from rewriter.conditional.form import EXPORT, Form, hint_of, read_description
 from rewriter.gate import RewriteGate
 from rewriter.load import Serving, load_rewriter, packaged_folder, verify
 from rewriter.protocol import Conversation, Rewrite, Rewriter, RunError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Stop: TypeAlias = Callable[[], bool]
 """Asked between decoding steps; True ends the work early."""

@@ -32,7 +32,7 @@ from rewriter.conditional.serving import ConditionalEngine, ConditionalRewriter,
 from rewriter.examples import RewriteExample, normalised, read_examples
 from rewriter.gate import RewriteGate, fit
 from rewriter.onnx_weights import TOKENIZER, multiplied_out
-from rewriter.protocol import RecipeError, TrainingError
+from rewriter.protocol import RecipeError, Rewriter, TrainingError
 from rewriter.training.recipe import ConditionalModelPart, LoraPart, Recipe
 from rewriter.training.run import out_of_memory
 from text.files import replacing
@@ -40,7 +40,6 @@ from text.files import replacing
 if TYPE_CHECKING:
     from transformers import T5ForConditionalGeneration
 
-    from rewriter.protocol import Rewriter
 
 IGNORED = -100
 """The label that carries no loss."""

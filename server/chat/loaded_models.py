@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from index.errors import CollectionCorrupt, CollectionNotFound, IndexingError
 from server.chat.error_mapping import Unavailable
-from server.engines import RemoteEngine
+from server.engines import Engine, RemoteEngine
 from server.rewriters import RewriterManager
 from server.settings import Settings
 from server.store.records import View
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from index.encoders import Encoder
     from index.rerank import Reranker
     from rewriter.protocol import Rewriter
-    from server.engines import Engine
     from server.turn.contradiction import PairModel
 
 

@@ -14,7 +14,6 @@ from server.settings.groups import ServedBy
 from text.recorder import trace_headers
 
 if TYPE_CHECKING:
-    import httpx
     from langchain_core.language_models import BaseChatModel
 
 
@@ -132,8 +131,6 @@ def openai_chat_model(
 
 def request_timeout(settings: LLMSettings) -> httpx.Timeout:
     """Limits of one request; `read` bounds the wait for the first and between any two pieces of an answer."""
-    import httpx
-
     return httpx.Timeout(10.0, read=settings.timeout_seconds)
 
 

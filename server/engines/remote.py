@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+import httpx
+
 from server.engines.base import ATRACED, TRACED, Engine, EngineUnreachable, openai_chat_model, request_timeout
 from server.settings import LLMSettings, Settings
 from server.settings.groups import ServedBy
 
 if TYPE_CHECKING:
-    import httpx
     from langchain_core.language_models import BaseChatModel
 
 CONNECT_SECONDS = 10.0
@@ -63,8 +64,6 @@ class RemoteEngine(Engine):
 
         A base URL without `/v1` is understood too.
         """
-        import httpx
-
         with self._lock:
             if self._clients is not None:
                 return
@@ -100,8 +99,6 @@ class RemoteEngine(Engine):
             await clients[1].aclose()
 
     def healthy(self) -> bool:
-        import httpx
-
         clients = self._clients
         if clients is None:
             return False
@@ -140,8 +137,6 @@ class RemoteEngine(Engine):
 
     def _list(self, client: httpx.Client, base_url: str) -> list[str] | None:
         """Ids of the models at `base_url`, None where there is no such list. Raises EngineUnreachable."""
-        import httpx
-
         try:
             answer = client.get(f"{base_url}/models", headers=self._headers(), timeout=CONNECT_SECONDS)
             if answer.status_code in (httpx.codes.NOT_FOUND, httpx.codes.METHOD_NOT_ALLOWED):

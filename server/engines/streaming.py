@@ -26,7 +26,6 @@ from text.recorder import current
 from text.sanitize import sanitize_text
 
 if TYPE_CHECKING:
-    import httpx
     from langchain_core.callbacks import AsyncCallbackManagerForLLMRun
 
 

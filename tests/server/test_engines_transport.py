@@ -12,9 +12,9 @@ from typing import cast
 import httpx
 import pytest
 
-from server.engines import transport
+from server.engines import local
+from server.engines.local import AsyncSocketTransport, SocketTransport
 from server.engines.supervisor import Supervisor
-from server.engines.transport import AsyncSocketTransport, SocketTransport
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 
@@ -34,7 +34,7 @@ class Living:
 
 @pytest.fixture
 def living(monkeypatch: pytest.MonkeyPatch) -> Living:
-    monkeypatch.setattr(transport, "_DYING_SECONDS", 0.2)
+    monkeypatch.setattr(local, "_DYING_SECONDS", 0.2)
     return Living()
 
 

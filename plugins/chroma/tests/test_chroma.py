@@ -24,7 +24,9 @@ from testing.encoder import WordEncoder
 from testing.plugin import PluginContract
 from testing.vector_store import VectorStoreContract
 from tests.eventually import eventually
-from tests.index.conftest import document
+from tests.index.conftest import closed, document, documents
+
+__all__ = ["closed", "documents"]
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.ui.conftest import site, visitor
+
 if TYPE_CHECKING:
     from tests.ui.conftest import Visitor
+
+__all__ = ["site", "visitor"]
 
 pytestmark = pytest.mark.browser
 

@@ -27,8 +27,10 @@ from server.settings import IndexSettings
 from testing.encoder import WordEncoder
 from testing.plugin import PluginContract
 from testing.vector_store import DIMENSION, VectorStoreContract, nearest, passages
-from tests.index.conftest import document
+from tests.index.conftest import closed, document, documents
 from text.words import tokenize
+
+__all__ = ["closed", "documents"]
 
 LITE = StoreSpec("milvus")
 

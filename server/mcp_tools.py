@@ -116,8 +116,9 @@ class AskTool(_ToolConversation):
             elif isinstance(event, DoneEvent):
                 cited = {citation.n: citation.url for citation in reversed(event.citations)}
                 sources = [_passage(passage, cited[passage.n]) for passage in evidence if passage.n in cited]
-                asked = {"alternatives": [clean(one.text) for one in event.alternatives]} if event.alternatives else {}
-                return {"status": event.status, "answer": clean(event.answer), "sources": sources, **asked}
+                choices = [clean(item.text) for item in event.alternatives]
+                more = {"alternatives": choices} if choices else {}
+                return {"status": event.status, "answer": clean(event.answer), "sources": sources, **more}
         raise Unavailable("The turn ended without an answer.", code="internal_error")
 
 

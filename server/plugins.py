@@ -105,8 +105,8 @@ def page_calls() -> Mapping[str, str]:
 
 def switched_on(settings: Mapping[str, Any]) -> list[Plugin]:
     """Return the plugins but those whose settings, here by plugin name, say that they are not `enabled`."""
-    found = installed_plugins()
-    return [plugin for name, plugin in found.items() if getattr(settings.get(name), "enabled", True)]
+    installed = installed_plugins()
+    return [plugin for name, plugin in installed.items() if getattr(settings.get(name), "enabled", True)]
 
 
 def workbench_files(tab: str, suffix: str, settings: Mapping[str, Any]) -> str:

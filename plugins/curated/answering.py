@@ -40,24 +40,24 @@ def answerer(core: ServiceCore) -> Answerer | None:
         except StoreError:
             return None  # a turn that cannot be stored says so itself
         wanted = [answer for answer in answers if in_scope(answer.scope, request.where or {})]
-        found = matcher.best(plan, wanted, searched, core.models.encoder(), models.reranker) if wanted else None
-        if found is None:
+        match = matcher.best(plan, wanted, searched, core.models.encoder(), models.reranker) if wanted else None
+        if match is None:
             return None
-        hits = cited(collection, found)
+        hits = cited(collection, match)
         if request.where and not (
-            len(hits) == len(found.passages) and all(_within(hit, request.where) for hit in hits)
+            len(hits) == len(match.passages) and all(_within(hit, request.where) for hit in hits)
         ):
             return None
-        database.write_later(lambda connection: store.count_hit(connection, found.id), alone=False)
+        database.write_later(lambda connection: store.count_hit(connection, match.id), alone=False)
         passages = tuple(numbered(n, hit) for n, hit in enumerate(hits, start=1))
-        return WrittenAnswer(found.id, found.answer, passages, found.refuses)
+        return WrittenAnswer(match.id, match.answer, passages, match.refuses)
 
     return answered
 
 
-def in_scope(wanted: Where, given: Mapping[str, object]) -> bool:
+def in_scope(wanted: Where, filters: Mapping[str, object]) -> bool:
     """Whether `given`, a filter or a passage's metadata, has nothing but what `wanted` takes."""
-    return all(key in given and _values(given[key]) <= _values(value) for key, value in wanted.items())
+    return all(key in filters and _values(filters[key]) <= _values(value) for key, value in wanted.items())
 
 
 def _within(hit: Hit, where: Where) -> bool:
@@ -83,5 +83,5 @@ def _hit(collection: Collection, mark: MarkedPassage) -> Hit | None:
     passages = collection.passages(mark.document_id)
     if start < 0 or not passages:
         return None
-    passage = next((one for one in passages if start < one.end), passages[-1])
+    passage = next((candidate for candidate in passages if start < candidate.end), passages[-1])
     return Hit(replace(passage, text=mark.quote, start=start, end=start + len(mark.quote)), 1.0)

@@ -50,19 +50,19 @@ class Asked:
         return cls(plan.meaning, plan.meaning)
 
 
-def signals(asked: Asked, question: str, typed: float, searched: float) -> dict[str, float]:
+def signals(query: Asked, question: str, typed: float, searched: float) -> dict[str, float]:
     """Return what tells whether `question` means the same; `typed` and `searched` are the cosines to it."""
-    own, found, its = frozenset(stems(asked.typed)), frozenset(stems(asked.searched)), frozenset(stems(question))
-    leans = float(asked.searched != asked.typed)
+    own, whole, its = frozenset(stems(query.typed)), frozenset(stems(query.searched)), frozenset(stems(question))
+    leans = float(query.searched != query.typed)
     return {
         "cosine": searched,
         "typed cosine": typed,
         "leaning cosine": leans * searched,
-        "words searched": _share(its, found),
+        "words searched": _share(its, whole),
         "words typed": _share(its, own),
         "words known": _share(own, its),
         "words new": float(min(8, len(own - its))),
-        "negation": float(bool(negations(asked.typed)) != bool(negations(question))),
+        "negation": float(bool(negations(query.typed)) != bool(negations(question))),
         "leans": leans,
     }
 
@@ -71,15 +71,15 @@ def _share(some: frozenset[str], of: frozenset[str]) -> float:
     return len(some & of) / max(1, len(some))
 
 
-def same_words(asked: Asked, question: str) -> bool:
+def same_words(query: Asked, question: str) -> bool:
     """Whether two questions have the same words in the same order."""
-    return words(asked.typed) == words(question)
+    return words(query.typed) == words(question)
 
 
-def differs(asked: Asked, question: str) -> bool:
+def differs(query: Asked, question: str) -> bool:
     """Whether one question has a number that the other has not."""
     its = numbers(question)
-    return not (numbers(asked.typed) <= its <= numbers(asked.searched))
+    return not (numbers(query.typed) <= its <= numbers(query.searched))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +106,8 @@ class Fitted:
 @cache
 def fitted(encoder: str) -> Fitted | None:
     """Return the models of an encoder by its registered name; None for one that was not measured."""
-    known = json.loads((files(__package__) / "matching.json").read_text("utf-8")).get(encoder)
-    return known and Fitted(Model(**known["unread"]), Model(**known["read"]), known["open"])
+    values = json.loads((files(__package__) / "matching.json").read_text("utf-8")).get(encoder)
+    return values and Fitted(Model(**values["unread"]), Model(**values["read"]), values["open"])
 
 
 class Matcher:
@@ -125,48 +125,48 @@ class Matcher:
         reranker: Reranker | None,
     ) -> CuratedAnswer | None:
         """Return the answer whose question means the same; None if there is none. Blocks."""
-        asked = Asked.of(plan)
+        query = Asked.of(plan)
         pairs = [(answer, question) for answer in answers for question in answer.questions]
-        if same := next((answer for answer, question in pairs if same_words(asked, question)), None):
+        if same := next((answer for answer, question in pairs if same_words(query, question)), None):
             return same
         models = fitted(encoder.name.partition(":")[0])
-        vectors = [searched.question_vector(text, encoder.name) for text in (asked.typed, asked.searched)]
-        pairs = [(answer, question) for answer, question in pairs if not differs(asked, question)]
+        vectors = [searched.question_vector(text, encoder.name) for text in (query.typed, query.searched)]
+        pairs = [(answer, question) for answer, question in pairs if not differs(query, question)]
         if models is None or not pairs or any(vector is None for vector in vectors):
             return None
         scored = list[tuple[float, CuratedAnswer, str, dict[str, float]]]()
         known = self._known((question for _, question in pairs), encoder)
         for answer, question in pairs:
             cosines = (float(vector @ known[question]) for vector in vectors if vector is not None)
-            values = signals(asked, question, *cosines)
+            values = signals(query, question, *cosines)
             scored.append((models.unread.score(values), answer, question, values))
-        scored = sorted(scored, key=lambda one: -one[0])[:READ]
+        scored = sorted(scored, key=lambda row: -row[0])[:READ]
         if reranker is None or reranker.name != READER:
             return scored[0][1] if scored[0][0] >= 0 else None
-        scored = [one for one in scored if one[0] >= models.open]
-        relevance = read(reranker, asked, [(question, answer.answer) for _, answer, question, _ in scored])
+        scored = [row for row in scored if row[0] >= models.open]
+        relevance = read(reranker, query, [(question, answer.answer) for _, answer, question, _ in scored])
         judged = [
-            (models.read.score({**values, "relevance": told}), answer)
-            for (_, answer, _, values), told in zip(scored, relevance, strict=False)
+            (models.read.score({**values, "relevance": chance}), answer)
+            for (_, answer, _, values), chance in zip(scored, relevance, strict=False)
         ]
-        return max((one for one in judged if one[0] >= 0), key=lambda one: one[0], default=(0, None))[1]
+        return max((row for row in judged if row[0] >= 0), key=lambda row: row[0], default=(0, None))[1]
 
     def _known(self, questions: Iterable[str], encoder: Encoder) -> dict[str, Vectors]:
         texts, name = list(dict.fromkeys(questions)), encoder.name
-        known = {text: vector for text in texts if (vector := self._vectors.get((name, text))) is not None}
-        if missing := [text for text in texts if text not in known]:
-            known.update(zip(missing, encoder.encode([encoder.prompt + text for text in missing]), strict=True))
+        cached = {text: vector for text in texts if (vector := self._vectors.get((name, text))) is not None}
+        if missing := [text for text in texts if text not in cached]:
+            cached.update(zip(missing, encoder.encode([encoder.prompt + text for text in missing]), strict=True))
             if len(self._vectors) > _REMEMBERED:
                 self._vectors.clear()
-            self._vectors.update(((name, text), known[text]) for text in missing)
-        return known
+            self._vectors.update(((name, text), cached[text]) for text in missing)
+        return cached
 
 
-def read(reranker: Reranker, asked: Asked, pairs: Sequence[tuple[str, str]]) -> list[float]:
+def read(reranker: Reranker, query: Asked, pairs: Sequence[tuple[str, str]]) -> list[float]:
     """Return what the cross-encoder says of each question with its answer, as far as it comes in time."""
     hits = [
         Hit(Passage(str(n), "", "", f"{question}\n{answer}", 0, 0), 0.0) for n, (question, answer) in enumerate(pairs)
     ]
-    found = reranker.rerank(asked.typed, hits, SECONDS, READ, context=asked.context)
-    told = {int(hit.passage.id): hit.relevance for hit in found if hit.relevance is not None}
-    return [told.get(n, -20.0) for n in range(len(pairs))]
+    ranked = reranker.rerank(query.typed, hits, SECONDS, READ, context=query.context)
+    relevance = {int(hit.passage.id): hit.relevance for hit in ranked if hit.relevance is not None}
+    return [relevance.get(n, -20.0) for n in range(len(pairs))]

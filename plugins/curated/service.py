@@ -58,15 +58,15 @@ class CuratedService(ReviewService):
     async def answers(self, collection: str) -> list[CuratedView]:
         """Return the answers of a collection, newest first. Raises NotFound."""
         await self._demand(collection)
-        return [await self._view(one) for one in await self._read(store.listing, collection)]
+        return [await self._view(answer) for answer in await self._read(store.listing, collection)]
 
     @requires("review")
     async def put(self, collection: str, answer_id: str, new: NewAnswer) -> CuratedView:
         """Keep an answer, in place of the one with that id; an empty id makes one. Raises NotFound, InvalidRequest."""
         group = await self._demand(collection)
         before = found_or_missing(await self._find(collection, answer_id), "answer", answer_id) if answer_id else None
-        given = new.model_dump(include=new.model_fields_set - {"turn", "passages"})
-        values = (before.model_dump() if before else {}) | await self._of_turn(collection, new.turn) | given
+        fields = new.model_dump(include=new.model_fields_set - {"turn", "passages"})
+        values = (before.model_dump() if before else {}) | await self._of_turn(collection, new.turn) | fields
         if new.passages is not None:
             values["passages"] = await self._quoted(collection, new.passages)
         questions = (clean(text, MAX_QUESTION_CHARS, "questions").strip() for text in values.get("questions", ()))
@@ -78,7 +78,7 @@ class CuratedService(ReviewService):
             raise InvalidRequest(f"A collection may have {MOST} curated answers. Delete one first.")
         now, who = time.time(), self.principal
         defaults: dict[str, Any] = {"refuses": False, "passages": (), "scope": {}, "expires": None, "created": now}
-        kept = CuratedAnswer(
+        stored = CuratedAnswer(
             **{
                 **defaults,
                 **values,
@@ -92,9 +92,9 @@ class CuratedService(ReviewService):
                 "hit": before.hit if before else None,
             }
         )
-        await self.account("curated.put", kept.id, collection=collection, group=group)
-        await self._write(store.put, kept)
-        return await self._view(kept)
+        await self.account("curated.put", stored.id, collection=collection, group=group)
+        await self._write(store.put, stored)
+        return await self._view(stored)
 
     @requires("review")
     async def remove(self, collection: str, answer_id: str) -> None:
@@ -131,8 +131,8 @@ class CuratedService(ReviewService):
 
     async def _view(self, answer: CuratedAnswer) -> CuratedView:
         with index_errors():
-            found = await run_blocking(lambda: cited(self.core.opened.get(answer.collection), answer))
-        return CuratedView(**dict(answer), lost=len(answer.passages) - len(found))
+            passages = await run_blocking(lambda: cited(self.core.opened.get(answer.collection), answer))
+        return CuratedView(**dict(answer), lost=len(answer.passages) - len(passages))
 
 
 async def _curated(service: Service) -> CuratedService:

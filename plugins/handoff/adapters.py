@@ -61,9 +61,9 @@ class Content(BaseModel):
     def text(self) -> str:
         """The conversation, as plain text."""
         parts = [self.message] if self.message else []
-        for one in self.conversation:
-            sources = "".join(f"\n- {source['title']} {source['url']}".rstrip() for source in one.sources)
-            parts.append(f"Question: {one.question}\n\nAnswer ({one.status}): {one.answer}{sources}")
+        for exchange in self.conversation:
+            sources = "".join(f"\n- {source['title']} {source['url']}".rstrip() for source in exchange.sources)
+            parts.append(f"Question: {exchange.question}\n\nAnswer ({exchange.status}): {exchange.answer}{sources}")
         return "\n\n".join(parts)
 
 
@@ -109,8 +109,8 @@ def github(settings: HandoffSettings, content: Content) -> str:
     fence = "`" * (1 + max([2, *(len(run) for run in re.findall("`+", content.text))]))
     issue = {"title": content.title, "body": f"{fence}text\n{content.text}\n{fence}\n\nHand-off {content.id}"}
     headers = {"Authorization": f"Bearer {settings.secret.get_secret_value()}", "Accept": "application/vnd.github+json"}
-    made = _post(settings, f"{settings.address.rstrip('/')}/issues", json.dumps(issue).encode(), headers)
-    return str(made.get("html_url", ""))
+    reply = _post(settings, f"{settings.address.rstrip('/')}/issues", json.dumps(issue).encode(), headers)
+    return str(reply.get("html_url", ""))
 
 
 def zendesk(settings: HandoffSettings, content: Content) -> str:
@@ -121,8 +121,8 @@ def zendesk(settings: HandoffSettings, content: Content) -> str:
     user, _, password = settings.secret.get_secret_value().partition(":")
     body, headers = json.dumps({"ticket": ticket}).encode(), {"Idempotency-Key": content.id}
     url = f"{settings.address.rstrip('/')}/api/v2/tickets.json"
-    made = _post(settings, url, body, headers, httpx.BasicAuth(user, password))
-    return str((made.get("ticket") or {}).get("id", ""))
+    reply = _post(settings, url, body, headers, httpx.BasicAuth(user, password))
+    return str((reply.get("ticket") or {}).get("id", ""))
 
 
 def _post(
@@ -144,10 +144,10 @@ def _post(
         if not answer.is_success:
             raise DeliveryFailed(f"{urlsplit(url).hostname} answered {answer.status_code}: {bytes(read[:200])!r}")
     try:
-        made = json.loads(read or b"{}")
+        reply = json.loads(read or b"{}")
     except ValueError:
         return {}
-    return made if isinstance(made, dict) else {}
+    return reply if isinstance(reply, dict) else {}
 
 
 class _Smtp(smtplib.SMTP):
@@ -159,8 +159,8 @@ class _Smtp(smtplib.SMTP):
 
     def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
         self._host = host  # which STARTTLS compares the certificate with
-        made = socket.create_connection((self._checked.addresses(host, port)[0], port), timeout)
-        return self._context.wrap_socket(made, server_hostname=host) if self._context else made
+        sock = socket.create_connection((self._checked.addresses(host, port)[0], port), timeout)
+        return self._context.wrap_socket(sock, server_hostname=host) if self._context else sock
 
 
 def email(settings: HandoffSettings, content: Content) -> str:

@@ -22,10 +22,10 @@ def _handoffs(service: ChatService) -> HandoffService:
 async def offer(service: ChatService, turn_id: str) -> Markup:
     """Return what is offered below a turn; nothing to those whose turn it is not."""
     try:
-        found = await _handoffs(service).offer(turn_id)
+        offered = await _handoffs(service).offer(turn_id)
     except ChatError:
         return Markup("")
-    return render(FORM, offer=found, key=turn_id, sent=False) if found.kind else Markup("")
+    return render(FORM, offer=offered, key=turn_id, sent=False) if offered.kind else Markup("")
 
 
 async def hand_over(

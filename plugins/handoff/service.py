@@ -107,14 +107,14 @@ class HandoffService(ServiceBase):
             raise Forbidden("Only who asked hands a conversation over.")
         if turn.conversation_id is None:
             return turn, [turn]
-        shown = await self._read(turns.of_conversation, turn.conversation_id, self.principal)
-        places = [one.id for one in shown]
-        return turn, shown[: places.index(turn.id) + 1] if turn.id in places else [turn]
+        shown_turns = await self._read(turns.of_conversation, turn.conversation_id, self.principal)
+        places = [shown_turn.id for shown_turn in shown_turns]
+        return turn, shown_turns[: places.index(turn.id) + 1] if turn.id in places else [turn]
 
 
 def _exchange(turn: StoredTurn) -> Exchange:
     cited = turn.done.citations if turn.done else []
-    sources = {(" › ".join((one.title, *one.heading)), one.url) for one in cited}
+    sources = {(" › ".join((citation.title, *citation.heading)), citation.url) for citation in cited}
     return Exchange(
         question=turn.question,
         answer=_MARKERS.sub("", turn.answer),

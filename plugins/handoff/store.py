@@ -97,8 +97,8 @@ def claim(connection: Connection, now: float) -> Row[tuple[str, str, int]] | Non
     row = connection.execute(its.order_by(HANDOFFS.c.due).limit(1)).first()
     if row is None:
         return None
-    taken = update(HANDOFFS).where(and_(HANDOFFS.c.id == row.id, _WAITS, HANDOFFS.c.due <= now))
-    return row if connection.execute(taken.values(due=now + LEASE, tries=row.tries + 1)).rowcount else None
+    claimed = update(HANDOFFS).where(and_(HANDOFFS.c.id == row.id, _WAITS, HANDOFFS.c.due <= now))
+    return row if connection.execute(claimed.values(due=now + LEASE, tries=row.tries + 1)).rowcount else None
 
 
 def arrived(connection: Connection, handoff_id: str, reference: str) -> None:

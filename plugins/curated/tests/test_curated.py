@@ -45,22 +45,22 @@ def ask(client: httpx.Client, question: str, **more: Any) -> dict[str, Any]:
 
 
 def write(client: httpx.Client, **fields: Any) -> dict[str, Any]:
-    made = client.post(CURATED, json={"questions": [FAX], "answer": ANSWER, **fields})
-    assert made.status_code == 201, made.text
-    return dict(made.json())
+    answer = client.post(CURATED, json={"questions": [FAX], "answer": ANSWER, **fields})
+    assert answer.status_code == 201, answer.text
+    return dict(answer.json())
 
 
 def test_who_asks_for_the_same_gets_it_and_no_model_is_asked(client: httpx.Client, llm: FakeOpenAIServer) -> None:
-    made = write(client)
-    asked = len(llm.requests)
+    answer = write(client)
+    count = len(llm.requests)
     for question in (FAX, "What is the fax number at the personnel office?"):
         done = ask(client, question)
-        assert (done["answer"], done["written"], done["status"]) == (ANSWER, made["id"], "answered")
-    assert len(llm.requests) == asked
+        assert (done["answer"], done["written"], done["status"]) == (ANSWER, answer["id"], "answered")
+    assert len(llm.requests) == count
     assert ask(client, "How long does parental leave last?")["written"] == ""
-    (kept,) = client.get(CURATED).json()["data"]
-    assert (kept["hits"], kept["keeper"]) == (2, "this machine")
-    assert kept["hit"] is not None
+    (stored,) = client.get(CURATED).json()["data"]
+    assert (stored["hits"], stored["keeper"]) == (2, "this machine")
+    assert stored["hit"] is not None
 
 
 def test_it_can_send_people_elsewhere_and_cites_passages_of_the_documents(client: httpx.Client) -> None:
@@ -77,15 +77,15 @@ def test_it_can_send_people_elsewhere_and_cites_passages_of_the_documents(client
 
 
 def test_one_that_has_expired_or_is_of_another_scope_is_not_given(client: httpx.Client) -> None:
-    made = write(client, expires=time.time() - 1)
+    answer = write(client, expires=time.time() - 1)
     assert ask(client, FAX)["written"] == ""
-    client.patch(f"{CURATED}/{made['id']}", json={"expires": None, "scope": {"version": ["1", "2"]}})
+    client.patch(f"{CURATED}/{answer['id']}", json={"expires": None, "scope": {"version": ["1", "2"]}})
     assert ask(client, FAX)["written"] == ""
     assert ask(client, FAX, where={"version": "3"})["written"] == ""
-    assert ask(client, FAX, where={"version": "2"})["written"] == made["id"]
-    (kept,) = client.get(CURATED).json()["data"]
-    assert kept["answer"] == ANSWER
-    assert client.delete(f"{CURATED}/{made['id']}").status_code == 204
+    assert ask(client, FAX, where={"version": "2"})["written"] == answer["id"]
+    (stored,) = client.get(CURATED).json()["data"]
+    assert stored["answer"] == ANSWER
+    assert client.delete(f"{CURATED}/{answer['id']}").status_code == 204
     assert ask(client, FAX, where={"version": "2"})["written"] == ""
 
 
@@ -97,9 +97,9 @@ def test_a_filter_takes_nothing_but_what_it_names() -> None:
 
 
 def test_passages_outside_of_the_visitors_filter_keep_the_answer_back(client: httpx.Client) -> None:
-    made = write(client, passages=[{"document_id": "leave.md", "start": 0, "end": 16}])
+    answer = write(client, passages=[{"document_id": "leave.md", "start": 0, "end": 16}])
     assert ask(client, FAX, where={"document_id": "travel.md"})["written"] == ""
-    assert ask(client, FAX)["written"] == made["id"]
+    assert ask(client, FAX)["written"] == answer["id"]
 
 
 def test_it_comes_from_a_reviewed_turn(client: httpx.Client) -> None:
@@ -107,9 +107,9 @@ def test_it_comes_from_a_reviewed_turn(client: httpx.Client) -> None:
     turn = ask(client, "And the fax?", conversation=conversation)["turn_id"]
     review = {"verdict": "corrected", "rewrite": FAX, "answer": "555-0199."}
     assert client.post(f"/v1/reviews/{turn}", json=review).status_code == 201
-    made = client.post(CURATED, json={"turn": turn, "keeper": "Ada"}).json()
-    assert (made["questions"], made["answer"], made["keeper"]) == ([FAX], "555-0199.", "Ada")
-    assert ask(client, FAX)["written"] == made["id"]
+    answer = client.post(CURATED, json={"turn": turn, "keeper": "Ada"}).json()
+    assert (answer["questions"], answer["answer"], answer["keeper"]) == ([FAX], "555-0199.", "Ada")
+    assert ask(client, FAX)["written"] == answer["id"]
     assert client.post(CURATED, json={"turn": "none"}).status_code == 404
     assert client.post(CURATED, json={"questions": [" "], "answer": "x"}).status_code == 400
 

@@ -43,20 +43,20 @@ def http_desk() -> Iterator[tuple[Desk, str]]:
         def hook(self, _: dict[str, Any]) -> None:
             self.answer(204)
 
-        def issue(self, given: dict[str, Any]) -> None:
+        def issue(self, fields: dict[str, Any]) -> None:
             if self.headers["Authorization"] != f"Bearer {TOKEN}":
                 return self.answer(401, {"message": "Bad credentials", "status": "401"})
-            if not given.get("title"):
+            if not fields.get("title"):
                 return self.answer(422, {"message": "Validation Failed"})
             return self.answer(201, {"number": 7, "html_url": "https://code.example/us/docs/issues/7", "state": "open"})
 
-        def ticket(self, given: dict[str, Any]) -> None:
+        def ticket(self, fields: dict[str, Any]) -> None:
             user = base64.b64encode(f"agent@example.org/token:{TOKEN}".encode()).decode()
             if self.headers["Authorization"] != f"Basic {user}":
                 return self.answer(401, {"error": "Couldn't authenticate you"})
-            if not given.get("ticket", {}).get("comment", {}).get("body"):
+            if not fields.get("ticket", {}).get("comment", {}).get("body"):
                 return self.answer(422, {"error": "RecordInvalid"})
-            return self.answer(201, {"ticket": {"id": 35436, **given["ticket"]}, "audit": {"id": 1}})
+            return self.answer(201, {"ticket": {"id": 35436, **fields["ticket"]}, "audit": {"id": 1}})
 
     with serving(Handler) as port:
         yield desk, f"http://127.0.0.1:{port}"

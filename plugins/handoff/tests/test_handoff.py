@@ -100,8 +100,8 @@ def test_it_is_delivered_signed_with_consent_and_once(running: Running, desk: tu
         assert client.post(place, json={"consent": False}).status_code == 400
         assert client.post(place, json={"consent": True, "contact": "a@b\nBcc: x@y.example"}).status_code == 400
         body = {"consent": True, "contact": "ada@example.org", "message": "It is for school."}
-        made = client.post(place, json=body)
-        assert made.status_code == 202
+        answer = client.post(place, json=body)
+        assert answer.status_code == 202
         assert client.post(place, json=body).status_code == 409
         assert offered(client, turn) == ""
         running.call(deliver_due(running.service.core))
@@ -109,9 +109,9 @@ def test_it_is_delivered_signed_with_consent_and_once(running: Running, desk: tu
         assert headers["anaphora-signature"] == signature(TOKEN, headers["anaphora-timestamp"], sent)
         content = json.loads(sent)
         assert (content["contact"], content["reason"]) == ("ada@example.org", "refused")
-        assert [one["question"] for one in content["conversation"]] == [UNKNOWN]
+        assert [exchange["question"] for exchange in content["conversation"]] == [UNKNOWN]
         (row,) = client.get("/v1/handoffs").json()["data"]
-        assert (row["id"], row["reference"], row["tries"]) == (made.json()["id"], made.json()["id"], 1)
+        assert (row["id"], row["reference"], row["tries"]) == (answer.json()["id"], answer.json()["id"], 1)
         assert row["delivered"] is not None
 
 
@@ -133,8 +133,8 @@ def test_nothing_is_lost_while_the_other_end_is_away(
     again = serve(running.service.settings)
     again.call(deliver_due(again.service.core, time.time() + 60))
     assert json.loads(desk[0].requests[0][2])["message"] == "Please help."
-    kept = again.service.core.database.read_blocking(lambda c: c.exec_driver_sql("SELECT content FROM handoffs").all())
-    assert kept == [("",)]
+    rows = again.service.core.database.read_blocking(lambda c: c.exec_driver_sql("SELECT content FROM handoffs").all())
+    assert rows == [("",)]
 
 
 def content(**fields: Any) -> Content:
@@ -200,9 +200,9 @@ def test_private_addresses_are_not_asked(kind: str, desk: tuple[Desk, str]) -> N
 
 
 def test_settings_that_cannot_work_are_refused() -> None:
-    for given in ({"kind": "webhook", "address": "https://a.example"}, {"kind": "email", "address": "https://a"}):
+    for values in ({"kind": "webhook", "address": "https://a.example"}, {"kind": "email", "address": "https://a"}):
         with pytest.raises(ValueError, match="needs"):
-            HandoffSettings.model_validate(given)
+            HandoffSettings.model_validate(values)
 
 
 def test_a_link_is_only_shown(serve: Serve, settings_for: MakeSettings) -> None:

@@ -129,7 +129,8 @@ def allowed(field: FieldInfo) -> str:
     annotation = field.annotation
     if get_origin(annotation) is dict:
         of = get_args(annotation)[1]
-        many = "texts" if get_origin(of) is tuple else "a text"
+        a_table = isinstance(of, type) and issubclass(of, BaseModel)
+        many = "texts" if get_origin(of) is tuple else "a table" if a_table else "a text"
         return f"table of names, each with {f'one of {_choices(of)}' if get_origin(of) is Literal else many}"
     if get_origin(annotation) is Literal:
         return _choices(annotation)

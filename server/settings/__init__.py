@@ -25,6 +25,7 @@ from pydantic_settings import (
 from server.settings.groups import PARALLEL as PARALLEL
 from server.settings.groups import SERVERS as SERVERS
 from server.settings.groups import AnswerSettings as AnswerSettings
+from server.settings.groups import HouseInstructions as HouseInstructions
 from server.settings.groups import LLMSettings as LLMSettings
 from server.settings.groups import RetrievalSettings as RetrievalSettings
 from server.settings.groups import SettingsGroup, is_loopback

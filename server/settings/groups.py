@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from typing import Annotated, Literal, TypeAlias
 from urllib.parse import urlsplit
 
@@ -38,8 +39,36 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+class HouseInstructions(SettingsGroup):
+    """The form that a house wants its answers in. What an answer stands on is not its business."""
+
+    name: str = Field("", max_length=60)
+    tone: str = Field("", max_length=300)
+    refusal: str = Field("", max_length=500)
+    never: tuple[Annotated[str, Field(pattern=r"\S", max_length=60)], ...] = Field((), max_length=50)
+
+    def breaks(self, text: str) -> str:
+        """Return the first word of `never` that a text holds; empty if it holds none."""
+        return next((word for word in self.never if _holds_word(text, word)), "")
+
+
+def _holds_word(text: str, word: str) -> bool:
+    # Scripts without spaces have no edges of words.
+    edge = r"(?<!\w)%s(?!\w)" if word.isascii() else "%s"
+    return re.search(edge % re.escape(word.strip()), text, re.IGNORECASE) is not None
+
+
 class AnswerSettings(SettingsGroup):
     """Configure how a turn gets from passages to an answer."""
+
+    house: dict[str, HouseInstructions] = Field(
+        {},
+        description="What the house wants of answers, by the collection's name: the `name` that the model goes by, its "
+        "`tone` (300 characters), what is added to a `refusal` (Markdown, 500 characters), and words that it `never` "
+        'uses, such as `{docs = {name = "Ada", tone = "Brief and kind.", refusal = "Ask [us](https://example.org).", '
+        'never = ["synergy"]}}`. Rules of grounding stand above it: citations are checked and refusals stay. Quotes '
+        "stand in place of a model's text that uses such a word.",
+    )
 
     split_questions: bool = Field(
         True,

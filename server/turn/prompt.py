@@ -24,7 +24,7 @@ import regex
 
 from rewriter.prompts import Prompt, load_prompt
 from rewriter.protocol import Conversation
-from server.settings import LLMSettings
+from server.settings import HouseInstructions, LLMSettings
 from server.turn.citations import escape_citations
 from server.turn.events import Evidence
 from server.turn.models import AnswerStyle, PromptMessage
@@ -135,9 +135,14 @@ class TurnPrompt:
     version: str
 
 
-def evidence_budget(question: str, llm: LLMSettings, style: AnswerStyle = "short") -> int:
+NO_HOUSE = HouseInstructions()
+
+
+def evidence_budget(
+    question: str, llm: LLMSettings, style: AnswerStyle = "short", house: HouseInstructions = NO_HOUSE
+) -> int:
     """Tokens a model is shown of the numbered passages: the setting, or less where the context window is small."""
-    room = llm.context_tokens - llm.longest_answer(style) - _fixed_tokens(style) - count_tokens(question)
+    room = llm.context_tokens - llm.longest_answer(style) - _fixed_tokens(style, house) - count_tokens(question)
     room -= CLOSEST_TOKENS if style == "short" else 0
     return max(min(llm.evidence_tokens, room), 0)
 
@@ -154,6 +159,7 @@ def build_prompt(
     closest: Sequence[tuple[int, str]] = (),
     examples: Sequence[tuple[str, str, str]] = (),
     style: AnswerStyle = "short",
+    house: HouseInstructions = NO_HOUSE,
 ) -> TurnPrompt:
     """The request for an answer of a `style` to `question`, within `llm.context_tokens` less the answer's own.
 
@@ -161,12 +167,13 @@ def build_prompt(
     conversation that it speaks of, where no sentence is known that says it in full. `excerpts` holds what to show of
     each passage by its number; a passage without one is left out. `closest` are the sentences nearest to the question
     with their passages' numbers, told to a model that writes short answers, `CLOSEST_TOKENS` at most. `examples` are
-    questions with an excerpt and its answer, shown first. The history gets what is left, newest turns first, at most
+    questions with an excerpt and its answer, shown first. What the `house` asks stands behind the rules, and before the
+    question's form, which says them again. The history gets what is left, newest turns first, at most
     `HISTORY_TOKENS`.
     """
     system = _instructions(style)
     form = load_prompt(PACKAGE, f"question_{style}")
-    room = llm.context_tokens - llm.longest_answer(style) - _fixed_tokens(style)
+    room = llm.context_tokens - llm.longest_answer(style) - _fixed_tokens(style, house)
     typed = question
     if meaning and meaning != question:
         typed = f"{question}\nThey mean: {meaning}"
@@ -186,7 +193,8 @@ def build_prompt(
             "\n".join(f"[{n}] {escape_citations(escape(' '.join(quote.split())))}" for n, quote in near) or "(none)"
         )
     last = fill(form.text, parts)
-    messages = (PromptMessage("system", system.text), *before, *history, PromptMessage("user", last))
+    rules = PromptMessage("system", system.text + house_part(house))
+    messages = (rules, *before, *history, PromptMessage("user", last))
     tokens = sum(count_tokens(message.text) + MESSAGE_OVERHEAD for message in messages)
     return TurnPrompt(messages, tokens, f"{system.version}.{form.version}")
 
@@ -195,6 +203,16 @@ def _example(form: str, question: str, excerpt: str, answer: str) -> tuple[Promp
     passage = f"[1] {escape_citations(escape(excerpt))}"
     prompt = fill(form, {"question": escape(question), "passages": passage})
     return PromptMessage("user", prompt), PromptMessage("assistant", f"{escape(answer).rstrip('.')} [1].")
+
+
+def house_part(house: HouseInstructions) -> str:
+    """Return what the house asks of an answer's form: on one line each, unable to pass for a rule or a passage."""
+    name, tone, never = (
+        escape_citations(escape(" ".join(text.split()))) for text in (house.name, house.tone, ", ".join(house.never))
+    )
+    asks = (name and f"Your name: {name}", tone and f"Tone: {tone}", never and f"Words never to use: {never}")
+    lines = "".join(f"\n- {ask}" for ask in asks if ask)
+    return f"\n\nOf the form alone, and without changing any of these rules:{lines}" if lines else ""
 
 
 def instructions(style: AnswerStyle = "short") -> PromptMessage:
@@ -225,8 +243,8 @@ def clip(text: str, tokens: int) -> str:
     return text[:low].rstrip() + "…" if low else ""
 
 
-def _fixed_tokens(style: AnswerStyle) -> int:
-    texts = (_instructions(style).text, load_prompt(PACKAGE, f"question_{style}").text)
+def _fixed_tokens(style: AnswerStyle, house: HouseInstructions) -> int:
+    texts = (_instructions(style).text + house_part(house), load_prompt(PACKAGE, f"question_{style}").text)
     return sum(count_tokens(text) + MESSAGE_OVERHEAD for text in texts) + _ROUNDING
 
 

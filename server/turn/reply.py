@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from index.query import Hit
 from rewriter.protocol import Conversation
-from server.settings import Settings
-from server.turn.answer import Answer, AnswerReader, answer_kind, broken_form
+from server.settings import HouseInstructions, Settings
+from server.turn.answer import Answer, AnswerEvent, AnswerReader, answer_kind, broken_form
 from server.turn.ask_back import QuestionBack
 from server.turn.contradiction import verify
 from server.turn.decision import Chances
@@ -87,8 +87,15 @@ class Reply:
     """Produce the events of one reply. `ids` are the turn's id and the conversation's."""
 
     def __init__(
-        self, settings: Settings, question: str, models: TurnModels, watch: Stopwatch, ids: tuple[str, str | None]
+        self,
+        settings: Settings,
+        question: str,
+        models: TurnModels,
+        watch: Stopwatch,
+        ids: tuple[str, str | None],
+        house: HouseInstructions,
     ) -> None:
+        self._house = house
         self._settings = settings
         self._question = question
         self._models = models
@@ -133,7 +140,7 @@ class Reply:
         nearest, passages = selection.nearest or [], selection.passages
         if not passages:
             text = f"{gettext(NOTHING_FOUND)} {self.notice}".strip()
-            return [*self.reader.say(text), self._done("refused")]
+            return [*self.reader.say(text), *self._house_refusal(), self._done("refused")]
         if (asks := selection.question_back) is not None:
             self._watch.first_token()
             return [*self.reader.say(asks.text), self._done("asked", alternatives=asks.alternatives)]
@@ -166,7 +173,7 @@ class Reply:
                     for event in reader.feed(piece.text):
                         self._watch.first_token()
                         yield event
-                    if reader.refused or reader.repeating:
+                    if reader.refused or reader.repeating or self._house.breaks(reader.shown):
                         break
             for event in reader.finish():
                 self._watch.first_token()
@@ -233,6 +240,9 @@ class Reply:
         if selection.quotes_first and (reason := self._fault(answer, refused, conversation)):
             current().label(folded=reason)
             return await self._fold(plan, selection)
+        if not refused and self._house.breaks(answer.text):
+            current().label(folded="house")
+            return await self._fold(plan, selection)
         doubtful = bool(support) and not any(event.supported for event in support)
         if not (refused or doubtful):
             return [*self.reader.complete(), self._done("answered")]
@@ -270,8 +280,11 @@ class Reply:
         passages, language = selection.passages, self._language
         self.reader = await run_blocking(lambda: AnswerReader(passages, language), lambda: "generate")
         taken_back: list[Event] = [FoldEvent(start=0)] if shown else []
-        self._folded = shown
-        return [*taken_back, *self._quotes_alone(plan, selection.passages, selection.nearest or [])]
+        self._folded = "" if self._house.breaks(shown) else shown
+        nearest = selection.nearest
+        if nearest is None:
+            nearest = await run_blocking(lambda: self.nearest(plan, selection.passages), lambda: "generate")
+        return [*taken_back, *self._quotes_alone(plan, selection.passages, nearest)]
 
     def _quotes_alone(self, plan: SearchPlan, passages: Sequence[Evidence], nearest: Sequence[Support]) -> list[Event]:
         """Answer by quotes; refuse if there are none."""
@@ -305,7 +318,10 @@ class Reply:
         """Refuse and quote the nearest sentences: small models refuse much that the passages answer."""
         self._watch.first_token()
         text = self._no_answer(plan, passages, nearest=bool(nearest))
-        return [*self._quote(text, nearest), self._done("refused")]
+        return [*self._quote(text, nearest), *self._house_refusal(), self._done("refused")]
+
+    def _house_refusal(self) -> list[AnswerEvent]:
+        return self.reader.say(self._house.refusal) if self._house.refusal.strip() else []
 
     def _quote(self, text: str, quotes: Sequence[Support]) -> list[Event]:
         """Show a system message with quotes below it."""

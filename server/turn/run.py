@@ -18,7 +18,7 @@ import asyncio
 import uuid
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TypeAlias
 
 from index.errors import CollectionNotFound, IndexingError
@@ -31,12 +31,12 @@ from server.turn.decision import chances, decide, language_of_hits
 from server.turn.events import ErrorEvent, Event, EvidenceEvent
 from server.turn.evidence import excerpts, renumbered, select_evidence
 from server.turn.models import ModelSource, TurnModels
-from server.turn.prompt import TurnPrompt, build_prompt, evidence_budget
+from server.turn.prompt import NO_HOUSE, TurnPrompt, build_prompt, evidence_budget
 from server.turn.question_parts import QuestionPart, conversation_before, covered, merge_part_events, split_question
 from server.turn.reply import Reply, Selection, WrittenAnswer
 from server.turn.search import EDITED, Searchable, SearchPlan, TurnSearch
 from server.turn.steps import Stopwatch, TurnFailed, run_blocking
-from server.turn.system_messages import smalltalk_reply, unsupported_language_notice
+from server.turn.system_messages import smalltalk_reply, unsupported_language_notice, without_addition
 from text.recorder import current
 
 CANDIDATES = 3
@@ -191,10 +191,15 @@ class Turn:
         search: TurnSearch,
         numbers: dict[str, int] | None,
     ) -> None:
-        self.request = request
+        self.house = settings.answer.house.get(request.collection, NO_HOUSE)
+        self.request = replace(request, conversation=without_addition(request.conversation, self.house.refusal))
         self.watch = Stopwatch()
         self.turn_id = request.turn_id or uuid.uuid4().hex
-        self.reply = Reply(settings, request.question, models, self.watch, (self.turn_id, request.conversation_id))
+        if numbers is not None:
+            # A part that is refused is no refusal of the whole.
+            self.house = self.house.model_copy(update={"refusal": ""})
+        ids = (self.turn_id, request.conversation_id)
+        self.reply = Reply(settings, request.question, models, self.watch, ids, self.house)
         self._settings = settings
         self._models = models
         self._search = search
@@ -253,7 +258,7 @@ class Turn:
         """Number the evidence, decide whether to answer, and build the prompt or find the nearest sentences. Blocks."""
         assert self._searched is not None, "plan() opens the collection"
         settings, models, request = self._settings, self._models, self.request
-        budget = evidence_budget(request.question, settings.llm, models.style)
+        budget = evidence_budget(request.question, settings.llm, models.style, self.house)
         # More than a model reads: it gets the sentences of these that match the question.
         passages = select_evidence(hits, limit=settings.retrieval.evidence, budget=CANDIDATES * budget)
         if self._numbers is not None:
@@ -289,6 +294,7 @@ class Turn:
             excerpts=shortened,
             closest=[(quote.n, quote.quote) for quote in nearest or ()],
             style=models.style,
+            house=self.house,
         )
         return Selection(passages, reranked, False, None, nearest, prompt, quotes_first)
 

@@ -127,6 +127,17 @@ def history_for_model(messages: Iterable[Message]) -> Conversation:
     )
 
 
+def without_addition(conversation: Conversation, addition: str) -> Conversation:
+    """Return the history without what the house adds to refusals: it is no answer, and not searched."""
+    if not addition.strip():
+        return conversation
+    cleaned = (
+        Message(one.role, one.text.removesuffix(addition).rstrip()) if one.role == "assistant" else one
+        for one in conversation.messages
+    )
+    return Conversation(tuple(message for message in cleaned if message.text.strip()))
+
+
 def _without(text: str) -> str:
     parts = text.split("\n\n")
     paragraphs = [part for part in parts if not _is_own(part.strip())]

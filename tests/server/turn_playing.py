@@ -86,7 +86,8 @@ def check_order(events: list[Event]) -> None:
     if isinstance(last, DoneEvent):
         assert last.citations == [mark for mark in marks if isinstance(mark, CitationEvent)]
         assert last.support == [mark for mark in marks if isinstance(mark, SupportEvent)]
-        assert last.folded.replace("\n\n", "") == taken_back.replace("\n\n", "")
+        # What a house never says is not shown as folded either.
+        assert last.folded.replace("\n\n", "") in ("", taken_back.replace("\n\n", ""))
 
 
 def _same_place(event: SupportEvent, mark: CitationEvent | SupportEvent) -> bool:

@@ -51,7 +51,6 @@ class CachedEncoder(_Remembered):
         """Texts that had to be encoded, and were not known."""
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """As `Encoder.encode`."""
         self.prepare(texts)
         if not texts:
             return np.zeros((0, self.dimension), dtype=np.float32)
@@ -81,7 +80,6 @@ class CachedScorer(_Remembered):
         """Pairs that had to be read, and were not known."""
 
     def score(self, question: str, passages: Sequence[str]) -> Scores:
-        """As `Scorer.score`."""
         keys = [_key(f"{question}\0{passage}") for passage in passages]
         missing = {key: passage for key, passage in zip(keys, passages, strict=True) if key not in self._known}
         if missing:

@@ -43,7 +43,6 @@ class CalibrationSetting:
     read: int = 0
 
     def profile(self, profile: RetrievalProfile) -> RetrievalProfile:
-        """Return the profile with these changes."""
         variants = {"rewritten": profile.variants.rewritten, "expanded": profile.variants.expanded}
         weights = {
             f"{name}.{ranking}": weight * self.rewritten
@@ -58,7 +57,6 @@ class CalibrationSetting:
         return profile.weighed(weights).model_copy(update=update)
 
     def applied(self, settings: Settings) -> Settings:
-        """Return the settings with these changes."""
         update = {"profile": self.profile(settings.retrieval.profile), "rerank": "auto" if self.read else "never"}
         return settings.model_copy(update={"retrieval": settings.retrieval.model_copy(update=update)})
 

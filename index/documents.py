@@ -73,7 +73,6 @@ def section_values(section: Section) -> tuple[object, ...]:
 
 
 def section_of(values: Sequence[Any]) -> Section:
-    """The section that was written so."""
     heading, start, end, page, passage_id, metadata, placed = values
     return Section(
         tuple(heading), start, end, page, passage_id, metadata, tuple(PlacedText(*place) for place in placed)

@@ -39,16 +39,13 @@ class Principal:
     origin: str = field(default="", compare=False)
 
     def has(self, role: Role) -> bool:
-        """Whether this is at least that role."""
         return ROLES.index(self.role) >= ROLES.index(role)
 
     @property
     def everywhere(self) -> bool:
-        """Whether every group is its own."""
         return EVERY_GROUP in self.groups
 
     def in_group(self, group: str) -> bool:
-        """Whether it belongs to a group."""
         return self.everywhere or group in self.groups
 
     def dump(self) -> str:

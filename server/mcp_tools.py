@@ -67,7 +67,6 @@ class _ToolConversation(_ToolArguments):
 
     @property
     def said(self) -> tuple[Message, ...]:
-        """The history as messages."""
         return tuple(
             Message("user" if message.role == "user" else "assistant", message.text) for message in self.history
         )

@@ -95,7 +95,6 @@ class RecordedModels:
         return TurnModels(rewriter, reranker, model, name, style, pairs=pairs)
 
     async def of_search(self, group: str = "") -> TurnModels:
-        """The same."""
         return await self.of_turn()
 
 
@@ -165,7 +164,6 @@ class RecordedSearch:
         return passages
 
     def documents(self) -> Sequence[Any]:
-        """The documents that are there now."""
         documents: Sequence[Any] = cast("Any", self._collection).documents()
         return documents
 

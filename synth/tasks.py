@@ -343,7 +343,6 @@ class Pending(Generic[T]):
         return self.task.messages(self.before)
 
     def answer(self, **fields: Any) -> ModelReply:
-        """An answer to this attempt."""
         return ModelReply(key=self.key, attempt=self.attempt, step=self.task.step, item=self.task.item, **fields)
 
 

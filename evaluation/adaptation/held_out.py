@@ -87,7 +87,6 @@ class HeldOutQuestion(Question):
 
     @property
     def documents(self) -> tuple[str, ...]:
-        """The documents that answer it."""
         return tuple(dict.fromkeys(place.document_id for place in self.places))
 
 

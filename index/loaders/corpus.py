@@ -76,7 +76,6 @@ def _lines(path: Path, max_bytes: int) -> Iterator[tuple[int, bytes | None]]:
 
 
 def _row(line: bytes | None) -> _Row | str:
-    """The row, or what is wrong with it."""
     if line is None:
         return "longer than a file may be (`index.max_file_mb`)"
     try:
@@ -122,7 +121,6 @@ def _document(name: str, rows: list[_Row], file_id: str) -> Document:
 
 
 def _shared(every: Iterable[Mapping[str, MetadataValue]]) -> dict[str, MetadataValue]:
-    """Return the metadata that all rows share."""
     shared: dict[str, MetadataValue] | None = None
     for metadata in every:
         if shared is None:

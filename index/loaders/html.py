@@ -114,7 +114,6 @@ def _unmarked(text: str, marks: str, addresses: list[str]) -> MarkdownPage:
 
 
 def _classes(tag: Tag) -> list[str]:
-    """The classes that a tag has."""
     return [str(name) for name in tag.get_attribute_list("class")]
 
 

@@ -205,8 +205,6 @@ def _teach_sphinx() -> None:
             return []
 
     class Code(Spoken):
-        """The content as code."""
-
         def run(self) -> list[nodes.Node]:
             code = "\n".join(self.content)
             return [nodes.literal_block(code, code)]

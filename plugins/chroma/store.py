@@ -70,8 +70,6 @@ class ChromaStore:
 
 
 class OpenChroma:
-    """An `OpenVectors`."""
-
     def __init__(self, connection: _Connection, ids: Sequence[str]) -> None:
         self._connection = connection
         self._ids = ids

@@ -16,7 +16,6 @@ class ComplianceSettings(SettingsGroup):
 
     @property
     def keeps_questions(self) -> bool:
-        """Return whether questions are recorded."""
         return self.content
 
 

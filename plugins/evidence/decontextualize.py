@@ -396,7 +396,6 @@ async def make_standalone(
 
 
 def unchanged(quote: SourceQuote, refused: str = "") -> StandaloneQuote:
-    """Return the quote as it is."""
     return StandaloneQuote(quote.snippet, (QuoteSpan("kept", quote.snippet),), (), refused)
 
 

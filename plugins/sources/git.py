@@ -63,7 +63,6 @@ class GitConnector:
         self._link = template.format(place=place, branch=source.branch or "HEAD")
 
     def items(self, previous: Mapping[str, Known], pause: Pause) -> Iterator[Item]:
-        """See `Connector`."""
         if not (self._repository / "HEAD").is_file():
             self._repository.mkdir(parents=True, exist_ok=True)
             self._run(pause, "init", "--quiet", "--bare", "--template=")

@@ -178,7 +178,6 @@ def size_problem(size: int, most: int) -> str:
 
 
 def kind_of(location: str) -> SourceKind:
-    """Return the kind of a source by its location."""
     if location.startswith("s3://"):
         return "s3"
     if not location.startswith(("http://", "https://")):
@@ -189,7 +188,5 @@ def kind_of(location: str) -> SourceKind:
 
 
 class Guard(AddressGuard):
-    """The guard of sources."""
-
     error = SourceError
     setting = "plugins.sources.private_hosts"

@@ -78,7 +78,6 @@ class Ct2Engine:
         self._ends = form.tokens(form.ends)
 
     def decide(self, sources: Sequence[Sequence[int]], limit: int, stop: Stop) -> list[Decided]:
-        """As `ConditionalEngine.decide`."""
         form, decided = self._form, list[Decided]()
         # A causal batch reads what its prompts are longer than the shortest one token by token, with logits for each.
         shortest = min(map(len, sources), default=0)
@@ -90,7 +89,6 @@ class Ct2Engine:
         return decided
 
     def phrase(self, sources: Sequence[Sequence[int]], limit: int, stop: Stop) -> list[tuple[int, ...]]:
-        """As `ConditionalEngine.phrase`."""
         # An encoder-decoder gives the gate that it was made to begin with, too.
         gate = 1 if self._seq2seq else 0
         return [tuple(ids[gate:]) for ids, _ in self._run(sources, self._rewrite, limit + gate, stop, logits=False)]

@@ -313,7 +313,6 @@ class Conditional:
         self._form, self._words = form, words
 
     def features(self, examples: Sequence[RewriteExample], *, train: bool) -> ConditionalFeatures:
-        """Tokenised examples."""
         return ConditionalFeatures(examples, self._form, self._words)
 
     def collate(self, items: Sequence[dict[str, list[int]]]) -> dict[str, Any]:

@@ -251,11 +251,9 @@ class RerankerTraining:
         self._part, self._stage, self._reader, self._seed = _part(recipe), recipe.stage, reader, recipe.seed
 
     def features(self, examples: Sequence[RerankExample], *, train: bool) -> RerankFeatures:
-        """Groups of pairs."""
         return RerankFeatures(examples, self._reader, self._part, self._seed, train)
 
     def collate(self, items: Sequence[RankedGroup]) -> dict[str, Any]:
-        """As `batch`."""
         return batch(items)
 
     def groups(self) -> list[dict[str, Any]]:

@@ -100,7 +100,6 @@ class ConversationReader:
         return int(self._tokenizer.get_vocab_size())
 
     def read(self, conversation: Conversation, question: str) -> Reading:
-        """The question in its conversation."""
         window = self._window
         question_stems = frozenset(stems(question))
         encoded = self._encode(question, window.question)

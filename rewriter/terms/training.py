@@ -378,18 +378,14 @@ class TermFamily:
 
 
 class TermTraining:
-    """A term rewriter in training."""
-
     def __init__(self, model: TermModel, recipe: Recipe, reader: ConversationReader) -> None:
         self.model = model
         self._part, self._stage, self._reader, self._seed = _part(recipe), recipe.stage, reader, recipe.seed
 
     def features(self, examples: Sequence[RewriteExample], *, train: bool) -> TermFeatures:
-        """Labelled readings."""
         return TermFeatures(examples, self._reader, self._part, self._seed, train)
 
     def collate(self, items: Sequence[Labelled]) -> dict[str, Any]:
-        """As `batch`."""
         return batch(items)
 
     def groups(self) -> list[dict[str, Any]]:

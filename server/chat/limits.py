@@ -155,7 +155,6 @@ class OwnCounter:
         self._wall = time.time() - time.monotonic()
 
     async def count(self, work: Callable[[FixedWindowRateLimiter], Awaitable[T]]) -> T:
-        """Return the result of `work`."""
         wall = time.time() - time.monotonic()
         if wall < self._wall - _CLOCK_SECONDS:
             # The clock was set back: what was counted would lie in the future, and stand until that has come.

@@ -107,7 +107,6 @@ def _named(collection: str, name: str) -> ColumnElement[bool]:
 
 
 def forget_pushed(connection: Connection, collection: str, source: str) -> None:
-    """Forget what was pushed to a source."""
     its = UPLOADS.c.collection == collection, UPLOADS.c.name.startswith(f"{source}/", autoescape=True)
     connection.execute(delete(UPLOADS).where(*its))
 
@@ -129,5 +128,4 @@ def remembered_sources(connection: Connection, collection: str) -> list[Path]:
 
 
 def forget_sources(connection: Connection, collection: str) -> None:
-    """Forget where a collection came from."""
     connection.execute(delete(SOURCES).where(SOURCES.c.collection == collection))

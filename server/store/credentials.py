@@ -43,7 +43,6 @@ class ApiKey:
 
     @property
     def principal(self) -> Principal:
-        """The principal of this key."""
         return Principal(f"key:{self.id}", self.name, self.role, self.groups)
 
 

@@ -151,7 +151,6 @@ class ReviewedDialog(View):
     turns: tuple[ReviewedMessage, ...]
 
     def line(self) -> str:
-        """As a line of JSON."""
         return self.model_dump_json(exclude_none=True) + "\n"
 
 
@@ -214,7 +213,6 @@ def rows_of(connection: Connection, turn_id: str) -> list[ReviewRecord]:
 
 
 def counting(connection: Connection, turn_id: str) -> ReviewRecord | None:
-    """The row that counts."""
     row = connection.execute(select(COUNTING_REVIEWS).where(COUNTING_REVIEWS.c.turn_id == turn_id)).first()
     return _record(row) if row else None
 

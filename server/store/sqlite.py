@@ -82,7 +82,6 @@ class SqliteFile:
         return advice if busy else ""
 
     def dump_command(self) -> str:
-        """Return the command that saves the file."""
         return "anaphora backup"
 
     def unopened(self, cause: BaseException) -> str:

@@ -43,7 +43,6 @@ Strip: TypeAlias = tuple[float, float]
 
 
 def gutter_of(lines: Sequence[TextLine]) -> Strip | None:
-    """The gutter of a page, if it has one."""
     return _gutter(lines, *_edges(lines)) if 0 < len(lines) <= MOST_LINES else None
 
 

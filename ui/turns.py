@@ -249,7 +249,7 @@ class TurnView:
                 marks.append(Doubt(*place, gettext(note), contradicted=sentence.contradicted))
         return marks
 
-    def _notices(self) -> list[Notice]:
+    def notices(self) -> list[Notice]:
         notices = []
         if self.problem:
             notices.append(Notice("error", self.problem))
@@ -283,6 +283,10 @@ class TurnView:
         seconds = self.done.seconds if self.done else self.error.seconds if self.error else {}
         return [(gettext(name.replace("_", " ").capitalize()), value) for name, value in seconds.items()]
 
+    def answer_html(self) -> Markup:
+        """The answer so far, with its citations and doubts marked."""
+        return render_markdown(self.text, self._annotations()) if self.text else Markup("")
+
     def html(self) -> Markup:
         """The question, what was searched for, the answer so far and what can be done with it."""
         done, rewrite = self.done, self.rewrite
@@ -290,7 +294,7 @@ class TurnView:
         return render(
             "turn.html",
             turn=self,
-            answer=render_markdown(self.text, self._annotations()) if self.text else "",
+            answer=self.answer_html(),
             search_text=self.search_for or (rewrite.text if rewrite else self.question),
             decision=describe(rewrite, self.search_for is not None) if rewrite else None,
             alternatives=alternatives,
@@ -299,7 +303,7 @@ class TurnView:
             if self.state == "running" and not self.folded
             else [],
             sure=self.sure,
-            notices=self._notices(),
+            notices=self.notices(),
             variants=[(variant_name(variant.name), variant) for variant in rewrite.variants] if rewrite else [],
             timings=self._timings(),
             stage=self._stage(),

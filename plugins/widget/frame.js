@@ -1,103 +1,204 @@
-// The page in the frame of a web site: whatever is said is written as text alone.
-const given = new URLSearchParams(location.hash.slice(1));
+// The page in the frame of a web site. HTML comes ready from the server's one renderer; nothing here makes HTML of text.
+const given = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
 const t = (text) => words[text] || text;
-const turns = document.getElementById("turns"), form = document.getElementById("form");
-const question = document.getElementById("question"), button = form.querySelector("button");
-const history = []; // what was said, for follow-ups; it lives as long as the frame
-let settle = () => {};
+const part = (id) => document.getElementById(id);
+const turns = part("turns"), question = part("question"), button = part("send"), ask = button.textContent;
+const KEPT = 20, AGE = 24 * 3600 * 1000, STORE = `anaphora-widget ${given.collection || ""}`;
+let said = [], running = null, settle = () => {}, site = null;
 
-function add(parent, name, kind, text = "") {
+// A conversation outlives a change of the site's page: it lies in the frame's own storage, where a browser gives one.
+const store = (write) => { try { return write(localStorage); } catch { return null; } };
+const keep = () => store((where) => where.setItem(STORE, JSON.stringify({ at: Date.now(), said })));
+const kept = () => {
+  const found = JSON.parse(store((where) => where.getItem(STORE)) || "null");
+  return found && Date.now() - found.at < AGE ? found.said : [];
+};
+// Only the sites that the operator named hear anything, and only once they have called.
+const tell = (name, detail = {}) => { if (site) parent.postMessage({ anaphora: name, ...detail }, site); };
+
+function add(above, name, kind, text = "") {
   const made = document.createElement(name);
   if (kind) made.className = kind;
   made.textContent = text;
-  parent.append(made);
+  above.append(made);
   return made;
 }
-function sources(parent, done) {
-  if (!done.citations.length) return;
-  const box = add(parent, "details");
-  add(box, "summary", "", `${t("Sources")}: ${done.citations.length}`);
-  for (const one of done.citations) {
-    add(box, "p", "", `[${one.n}] ${[one.title, ...one.heading].filter(Boolean).join(" › ")}`);
-    // Links as their words; the quote itself is the source's, with its marks.
-    add(box, "blockquote", "", one.quote.replace(/!?\[([^[\]]{0,300})\]\([^()\s]{0,1000}\)/g, "$1"));
+function addHtml(above, name, kind, html) {
+  const made = add(above, name, kind);
+  made.innerHTML = html;
+  return made;
+}
+function pressable(above, text, act, kind = "") {
+  const made = add(above, "button", kind, text);
+  made.type = "button";
+  made.addEventListener("click", act);
+  return made;
+}
+function sources(turn, rows) {
+  if (!rows.length) return;
+  const box = add(turn, "details", "sources");
+  add(box, "summary", "", `${t("Sources")}: ${rows.length}`);
+  for (const row of rows) {
+    const card = add(box, "section", "card");
+    card.dataset.source = row.n;
+    card.tabIndex = -1;
+    add(card, "p", "place", `[${row.number}] ${row.label}`);
+    for (const quote of row.quotes) addHtml(card, "blockquote", "", quote);
+    if (!row.url) continue;
+    const link = add(card, "a", "", t("Open at its source"));
+    Object.assign(link, { href: row.url, target: "_blank", rel: "noopener" });
   }
 }
 // What may be meant, as buttons below a question back; whatever is asked next, they become a list again.
-function choices(turn, answer, done) {
+function choices(turn, answer, done, shown) {
   if (!done.alternatives.length) return;
   answer.textContent = done.answer.split("\n\n")[0];
   const group = add(turn, "div", "choices");
   group.setAttribute("role", "group");
   group.setAttribute("aria-label", t("What may be meant"));
-  for (const { text } of done.alternatives) {
-    const choice = add(group, "button", "", text);
-    choice.type = "button";
-    choice.addEventListener("click", () => send(text));
-  }
-  settle = () => { group.remove(); answer.textContent = done.answer; };
+  for (const { text } of done.alternatives) pressable(group, text, () => send(text));
+  settle = () => { group.remove(); answer.innerHTML = shown.html; };
 }
-async function ask(text) {
+function show(turn, answer, { shown, done }) {
+  answer.innerHTML = shown.html;
+  answer.classList.remove("streaming");
+  for (const notice of shown.notices) add(turn, "p", "notice", notice);
+  sources(turn, shown.sources);
+  choices(turn, answer, done, shown);
+  turn.dataset.state = done.status;
+}
+function begin(text) {
   settle();
   settle = () => {};
+  part("suggested").replaceChildren();
   const turn = add(turns, "article");
   add(turn, "p", "asked", text);
-  const answer = add(turn, "p", "answer", "…");
-  let said = "", done = null, failed = "";
+  return [turn, add(turn, "div", "answer")];
+}
+async function* events(response) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  for (let rest = "", { value, done } = await reader.read(); !done; { value, done } = await reader.read()) {
+    const blocks = (rest + value).split("\n\n");
+    rest = blocks.pop();
+    for (const line of blocks.flatMap((block) => block.split("\n"))) if (line.startsWith("data: ")) yield JSON.parse(line.slice(6));
+  }
+}
+const call = (path, more = {}) => fetch(`v1/widget/${path}`, {
+  ...more, credentials: "omit",
+  headers: { "Content-Type": "application/json", "Accept-Language": document.documentElement.lang, Authorization: `Bearer ${given.key}` },
+});
+async function answer(text) {
+  const [turn, answer] = begin(text);
+  answer.classList.add("streaming");
+  answer.textContent = "…";
+  const history = said.slice(-6).flatMap((one) => [{ role: "user", text: one.text }, { role: "assistant", text: one.done.answer }]);
+  let written = "", shown = null, done = null, failed = "";
   try {
-    const response = await fetch("v1/widget/turns", {
-      method: "POST",
-      headers: { "Content-Type": "application/json", Authorization: `Bearer ${given.get("key")}` },
-      body: JSON.stringify({ question: text, collection: given.get("collection") || "", history: history.slice(-12) }),
-      credentials: "omit",
-    });
+    const body = JSON.stringify({ question: text, collection: given.collection || "", history });
+    const response = await call("turns", { method: "POST", body, signal: running.signal });
     if (!response.ok) throw new Error((await response.json()).error.message);
-    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-    for (let rest = "", { value, done: over } = await reader.read(); !over; { value, done: over } = await reader.read()) {
-      const blocks = (rest + value).split("\n\n");
-      rest = blocks.pop();
-      for (const line of blocks.flatMap((block) => block.split("\n")).filter((line) => line.startsWith("data: "))) {
-        const event = JSON.parse(line.slice(6));
-        if (event.type === "token") answer.textContent = said += event.text;
-        else if (event.type === "fold") answer.textContent = said = Array.from(said).slice(0, event.start).join("");
-        else if (event.type === "done") done = event;
-        else if (event.type === "error") failed = event.message;
-      }
+    for await (const event of events(response)) {
+      if (event.type === "token") answer.textContent = written += event.text;
+      else if (event.type === "fold") answer.textContent = written = Array.from(written).slice(0, event.start).join("");
+      else if (event.type === "shown") shown = event;
+      else if (event.type === "done") done = event;
+      else if (event.type === "error") failed = event.message;
       turns.scrollTop = turns.scrollHeight;
     }
   } catch (error) {
-    failed = error.message;
+    failed = running.signal.aborted ? t("Stopped before the end.") : error.message;
   }
-  if (done) {
-    answer.textContent = done.answer;
-    history.push({ role: "user", text }, { role: "assistant", text: done.answer });
-    sources(turn, done);
-    choices(turn, answer, done);
+  if (done && shown) {
+    const { answer: whole, status, alternatives } = done;
+    said = [...said, { text, shown, done: { answer: whole, status, alternatives } }].slice(-KEPT);
+    keep();
+    show(turn, answer, { shown, done });
   } else {
     answer.classList.add("failed");
-    answer.textContent = failed || t("The connection was lost. Ask again.");
+    answer.textContent = [running.signal.aborted && written, failed || t("The connection was lost. Ask again.")].filter(Boolean).join("\n\n");
+    turn.dataset.state = running.signal.aborted ? "stopped" : "failed";
   }
-  turn.dataset.state = done ? done.status : "failed";
   turns.scrollTop = turns.scrollHeight;
+  tell("answer", { question: text, status: turn.dataset.state });
 }
 async function send(text) {
-  if (!text || button.disabled) return;
-  button.disabled = true;
+  if (!text || running) return;
+  running = new AbortController();
+  button.textContent = t("Stop");
   question.focus();
-  await ask(text);
-  button.disabled = false;
+  await answer(text);
+  running = null;
+  button.textContent = ask;
   question.focus();
 }
-form.addEventListener("submit", (event) => {
+async function suggest() {
+  if (said.length || !given.key) return;
+  const response = await call(`questions?collection=${encodeURIComponent(given.collection || "")}`).catch(() => null);
+  if (!response?.ok || turns.children.length) return;
+  const texts = await response.json();
+  part("suggested").replaceChildren();
+  for (const text of texts) pressable(part("suggested"), text, () => send(text));
+}
+
+part("form").addEventListener("submit", (event) => {
   event.preventDefault();
-  if (button.disabled) return;
+  if (running) return;
   const text = question.value.trim();
   question.value = "";
   send(text);
 });
+button.addEventListener("click", (event) => {
+  if (!running) return;
+  event.preventDefault();
+  running.abort();
+});
 question.addEventListener("keydown", (event) => {
-  if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
-    event.preventDefault();
-    form.requestSubmit();
+  if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+  event.preventDefault();
+  if (!running) part("form").requestSubmit(button);
+});
+part("new").addEventListener("click", () => {
+  running?.abort();
+  said = [];
+  settle = () => {};
+  turns.replaceChildren();
+  keep();
+  suggest();
+  question.focus();
+});
+turns.addEventListener("click", (event) => {
+  const pressed = event.target.closest("[data-action]");
+  if (pressed?.dataset.action === "copy-code") {
+    navigator.clipboard?.writeText(pressed.nextElementSibling.textContent).then(() => { pressed.textContent = t("Copied"); }, () => {});
+  } else if (pressed?.dataset.action === "cite") {
+    const box = pressed.closest("article").querySelector(".sources");
+    box.open = true;
+    const card = box.querySelector(`[data-source="${Number(pressed.dataset.source)}"]`);
+    card?.focus();
+    card?.scrollIntoView({ block: "nearest" });
   }
 });
+part("close").addEventListener("click", () => tell("close"));
+addEventListener("keydown", (event) => {
+  const shortcut = event.key === "Escape" || ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "i");
+  if (!shortcut) return;
+  event.preventDefault();
+  if (running && event.key === "Escape") running.abort();
+  else tell("close");
+});
+addEventListener("message", (event) => {
+  if (event.source !== parent || !sites.includes(event.origin)) return;
+  site = event.origin;
+  const { anaphora, text } = event.data ?? {};
+  if (anaphora === "open") { question.focus(); suggest(); }
+  else if (anaphora === "ask" && typeof text === "string") send(text.slice(0, 4000).trim());
+});
+
+const look = document.documentElement;
+if (/^#[0-9a-f]{6}$/i.test(given.color || "")) look.style.setProperty("--accent", given.color);
+if (["light", "dark"].includes(given.theme)) look.style.colorScheme = given.theme;
+if (given.name) document.title = part("name").textContent = given.name;
+if (given.note) part("note").textContent = given.note;
+if (given.inline) part("close").hidden = true;
+if (/^https:/.test(given.logo || "")) Object.assign(part("logo"), { src: given.logo, hidden: false });
+for (const one of (said = kept())) show(...begin(one.text), one);

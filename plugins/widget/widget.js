@@ -1,32 +1,91 @@
-// <script src="https://SERVER/widget.js" data-key="KEY" data-collection="docs" async></script>
+// <script src="https://SERVER/widget.js" data-key="KEY" data-collection="docs" async></script>; the README has all data-… attributes.
 (() => {
-  const tag = document.currentScript, { key = "", collection = "", label = "Ask the documentation" } = tag.dataset;
+  const tag = document.currentScript, given = tag.dataset, here = new URL("widget", tag.src);
+  const mode = given.target ? "inline" : given.mode === "panel" ? "panel" : "bubble";
+  const side = given.position === "left" ? "left" : "right", label = given.label || "Ask the documentation";
+  const color = /^#[0-9a-f]{6}$/i.test(given.color || "") ? given.color : "#1c5d57";
   const frame = document.createElement("iframe"), button = document.createElement("button");
+  const lang = given.lang || document.documentElement.lang.split("-")[0];
+  if (lang) here.searchParams.set("lang", lang);
+  const wanted = { key: given.key, collection: given.collection, name: given.name, logo: given.logo, color: given.color, note: given.disclaimer };
+  const theme = () => given.theme || (document.documentElement.dataset.theme ?? document.body?.dataset.mdColorScheme ?? "");
   // What stands behind # is sent to nobody.
-  frame.src = `${new URL("widget", tag.src).href}#${new URLSearchParams({ key, collection })}`;
+  const load = () => {
+    const shown = { ...wanted, inline: mode === "inline" ? "1" : "", theme: { slate: "dark", default: "light" }[theme()] ?? theme() };
+    const told = Object.entries(shown).filter(([, value]) => value);
+    frame.src = `${here.href}#${new URLSearchParams(told)}`;
+  };
   frame.title = label;
-  frame.loading = "lazy";
-  frame.hidden = true;
   frame.referrerPolicy = "no-referrer";
-  frame.setAttribute("sandbox", "allow-scripts allow-same-origin allow-forms");
-  Object.assign(frame.style, {
-    position: "fixed", right: "16px", bottom: "72px", width: "min(400px, calc(100vw - 32px))",
-    height: "min(560px, calc(100vh - 96px))", border: "1px solid #8886", borderRadius: "12px", zIndex: 2147483000,
-    background: "Canvas", boxShadow: "0 8px 32px #0004",
+  frame.allow = "clipboard-write";
+  frame.setAttribute("sandbox", "allow-scripts allow-same-origin allow-forms allow-popups allow-popups-to-escape-sandbox");
+  const told = (name, detail) => dispatchEvent(new CustomEvent(`anaphora:${name}`, { detail }));
+  const waiting = [];
+  let ready = false, open = mode === "inline";
+  const post = (message) => (ready ? frame.contentWindow.postMessage(message, here.origin) : waiting.push(message));
+  frame.addEventListener("load", () => {
+    if (!frame.src) return;
+    ready = true;
+    for (const message of waiting.splice(0)) post(message);
   });
+
+  const place = () => {
+    const narrow = innerWidth < 520;
+    Object.assign(frame.style, mode === "inline" ? { width: "100%", height: given.height || "560px", border: "1px solid #8886", borderRadius: "12px" } : {
+      position: "fixed", zIndex: 2147483000, background: "Canvas", boxShadow: "0 8px 32px #0004", [side]: narrow ? "0" : mode === "panel" ? "0" : "16px",
+      ...(narrow ? { inset: "0", width: "100%", height: "100%", border: "0", borderRadius: "0" }
+        : mode === "panel" ? { top: "0", bottom: "0", width: "min(440px, 90vw)", height: "100%", border: "0", borderRadius: "0" }
+          : { bottom: "72px", width: "min(400px, calc(100vw - 32px))", height: "min(620px, calc(100vh - 96px))", border: "1px solid #8886", borderRadius: "12px" }),
+    });
+  };
   Object.assign(button.style, {
-    position: "fixed", right: "16px", bottom: "16px", padding: "10px 16px", border: 0, borderRadius: "99px",
-    font: "15px system-ui, sans-serif", background: "#1c5d57", color: "#fff", cursor: "pointer", zIndex: 2147483000,
+    position: "fixed", [side]: "16px", bottom: "16px", padding: "10px 16px", border: "0", borderRadius: "99px", zIndex: 2147482999,
+    font: "15px system-ui, sans-serif", background: color, color: "#fff", cursor: "pointer",
   });
   button.type = "button";
   button.textContent = label;
-  button.setAttribute("aria-expanded", "false");
-  button.onclick = () => {
-    frame.hidden = !frame.hidden;
-    button.setAttribute("aria-expanded", String(!frame.hidden));
-    if (!frame.hidden) frame.focus();
+
+  const show = (shown) => {
+    if (mode === "inline") return;
+    if (shown && !frame.src) load();
+    if (shown !== open) told(shown ? "open" : "close");
+    open = shown;
+    frame.hidden = !open;
+    frame.style.display = open ? "block" : "none";
+    button.setAttribute("aria-expanded", String(open));
+    if (open) { frame.focus(); post({ anaphora: "open" }); } else button.focus();
   };
-  const add = () => document.body.append(frame, button);
-  if (document.body) add();
+  addEventListener("message", (event) => {
+    if (event.source !== frame.contentWindow || event.origin !== here.origin) return;
+    const { anaphora, question, status } = event.data ?? {};
+    if (anaphora === "close") show(false);
+    else if (anaphora === "answer") told("answer", { question, status });
+  });
+  addEventListener("keydown", (event) => {
+    if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "i" && mode !== "inline") {
+      event.preventDefault();
+      show(!open);
+    } else if (event.key === "Escape" && open) show(false);
+  });
+  addEventListener("resize", place);
+  button.onclick = () => show(!open);
+  window.anaphora = {
+    open: () => show(true),
+    close: () => show(false),
+    ask: (text) => { show(true); post({ anaphora: "ask", text: String(text) }); },
+  };
+  const add = () => {
+    place();
+    if (mode === "inline") {
+      load();
+      (document.querySelector(given.target) || tag.parentElement).append(frame);
+      return post({ anaphora: "hello" });
+    }
+    frame.hidden = true;
+    frame.style.display = "none";
+    button.setAttribute("aria-expanded", "false");
+    document.body.append(frame, button);
+  };
+  if (document.body && (mode !== "inline" || document.querySelector(given.target))) add();
   else addEventListener("DOMContentLoaded", add);
 })();

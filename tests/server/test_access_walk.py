@@ -348,6 +348,9 @@ API: dict[str, tuple[dict[str, int], Build]] = {
         {**by_role(OK, 403, 403, foreign=404, root=403)},
         at("/v1/widget/turns", json={"question": "What does wood cost?", "collection": NAMES["collection"]}),
     ),
+    "GET /v1/widget/questions": (
+        {**by_role(OK, 403, 403, foreign=404, root=403)}, at("/v1/widget/questions?collection={collection}")
+    ),
     "GET /widget": (OPEN, at("/widget")),
     "GET /widget.js": (OPEN, at("/widget.js")),
     "POST /v1/standalone": (of_a_row(), at_source),

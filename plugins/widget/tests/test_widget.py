@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -17,6 +18,7 @@ from server.store import credentials
 from testing.openai_server import FakeOpenAIServer
 from testing.plugin import PluginContract
 from tests.serving import MakeSettings, Running, Serve
+from tests.ui.site import violations
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -135,6 +137,101 @@ def test_a_question_back_has_buttons_until_it_is_answered(
     assert all(text in asked.locator(".answer").inner_text() for text in texts)
     assert frame.locator("#question:focus").count() == 1
     context.close()
+
+
+@pytest.mark.browser
+def test_the_site_and_its_visitor_drive_it(
+    browser: Browser, web_site: tuple[int, Path], serve: Serve, settings_for: MakeSettings
+) -> None:
+    # Of the same site as the server, though of another origin: elsewhere a browser may refuse frames their storage.
+    port, folder = web_site
+    running = serve(
+        settings_for(
+            "none",
+            plugins={"widget": {"origins": [f"http://127.0.0.1:{port}"]}},
+            server={"questions": {"docs": ["How long is parental leave?"]}},
+        )
+    )
+    add_widget(running.app, running.service)
+    (folder / "index.html").write_text(
+        f'<!doctype html><html lang="de"><title>Shop</title><h1>Shop</h1><script>window.heard = []; '
+        f'for (const name of ["open", "close", "answer"]) addEventListener("anaphora:" + name, (event) => '
+        f'heard.push([name, event.detail?.status]));</script><script src="{running.url}/widget.js" async '
+        f'data-key="{key(running, "reader")}" data-collection="docs" data-label="Ask us" data-name="Helper" '
+        f'data-color="#7a1f5c" data-theme="dark" data-position="left" data-disclaimer="Made by a machine."></script>',
+        "utf-8",
+    )
+    (folder / "inline.html").write_text(
+        f'<!doctype html><title>Shop</title><div id="here"></div><script src="{running.url}/widget.js" async '
+        f'data-key="{key(running, "reader")}" data-collection="docs" data-target="#here"></script>',
+        "utf-8",
+    )
+    context = browser.new_context(service_workers="block")
+    page = context.new_page()
+    page.set_default_timeout(90_000)
+    page.goto(f"http://127.0.0.1:{port}/")
+    page.wait_for_selector("button:text('Ask us')")
+    page.keyboard.press("Control+i")
+    frame = page.frame_locator("iframe")
+    # The site's language, name and words; the operator's questions.
+    assert frame.locator("#send").inner_text() == "Fragen"
+    assert frame.locator("h1").inner_text() == "Helper"
+    assert frame.locator("#note").inner_text() == "Made by a machine."
+    frame.get_by_role("button", name="How long is parental leave?").click()
+    answered = frame.locator("article[data-state=quoted]")
+    answered.wait_for()
+    assert frame.locator("#suggested button").count() == 0
+    answered.locator(".chip").first.click()
+    card = answered.locator("section:focus")
+    assert "Parental leave" in card.inner_text()
+
+    page.evaluate("anaphora.ask('And how do I apply?')")
+    frame.locator("article:nth-child(2)[data-state=quoted]").wait_for()
+    assert "PL-7" in frame.locator("article:nth-child(2) .answer").inner_text()
+    page.wait_for_function("heard.length === 3")
+    assert page.evaluate("heard") == [["open", None], ["answer", "quoted"], ["answer", "quoted"]]
+    frame.locator("#question").press("Escape")
+    page.wait_for_selector("iframe", state="hidden")
+    assert page.evaluate("document.activeElement.textContent") == "Ask us"
+
+    # The conversation outlives the page, and can be begun anew.
+    page.reload()
+    page.click("button:text('Ask us')")
+    frame.locator("article:nth-child(2)[data-state=quoted] .chip").first.wait_for()
+    page.set_viewport_size({"width": 390, "height": 740})
+    assert page.locator("iframe").bounding_box() == {"x": 0, "y": 0, "width": 390, "height": 740}
+    frame.locator("#new").click()
+    frame.get_by_role("button", name="How long is parental leave?").wait_for()
+    assert frame.locator("article").count() == 0
+
+    page.set_viewport_size({"width": 1000, "height": 700})
+    page.goto(f"http://127.0.0.1:{port}/inline.html")
+    inline = page.frame_locator("#here iframe")
+    inline.locator("#question").fill("How long is parental leave?")
+    inline.locator("#question").press("Enter")
+    inline.locator("article[data-state=quoted]").wait_for()
+    assert inline.locator("#close").is_hidden()
+
+    page.goto(f"{running.url}/widget?lang=ar#key={key(running, 'reader')}&collection=docs")
+    page.fill("#question", "How long is parental leave?")
+    page.press("#question", "Enter")
+    page.wait_for_selector("article[data-state=quoted]")
+    page.click(".sources summary")
+    assert page.locator("html").get_attribute("dir") == "rtl"
+    assert violations(page) == []
+    context.close()
+
+
+def test_it_weighs_little(serve: Serve, settings_for: MakeSettings) -> None:
+    running = serve(settings_for("none", plugins={"widget": {"origins": ["https://www.example.org"]}}))
+    add_widget(running.app, running.service)
+    with running.client() as client:
+        sent = [client.get(path) for path in ("/widget.js", "/widget?lang=ja")]
+    assert sum(len(gzip.compress(answer.content)) for answer in sent) < 30_000
+    assert sent[0].headers["access-control-allow-origin"] == "*", "a site may give the script's hash"
+    policy = sent[1].headers["content-security-policy"]
+    assert "frame-ancestors https://www.example.org" in policy
+    assert "unsafe" not in policy
 
 
 def test_without_sites_there_is_no_widget_and_an_origin_is_checked(

@@ -35,7 +35,7 @@ from server.store import turns
 from server.store.dialects import json_count, json_text
 from server.store.records import StoredTurn, TurnStatus, View
 from server.store.schema import COUNTING_REVIEWS, FEEDBACK, REVIEWS, TURNS, visible
-from server.store.statistics import contradicted, is_doubted, is_folded
+from server.store.statistics import contradicted, found_nothing, is_doubted, is_folded
 from server.turn.system_messages import history_for_model
 
 Verdict: TypeAlias = Literal["corrected", "approved", "rejected"]
@@ -56,7 +56,7 @@ def _unsure(column: ColumnElement[Any], field: str) -> ColumnElement[bool]:
 
 _DOUBTS: dict[Doubt, tuple[int, ColumnElement[bool]]] = {
     "rated": (3, FEEDBACK.c.rating == "down"),
-    "refused": (2, TURNS.c.status == "refused"),
+    "refused": (2, found_nothing()),
     "contradicted": (3, contradicted(TURNS.c.ending) > 0),
     "unsupported": (2, json_count(TURNS.c.ending, "support", "supported") > 0),
     "folded": (2, is_folded(TURNS.c.ending)),

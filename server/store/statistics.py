@@ -56,8 +56,13 @@ def stages(connection: Connection, who: Principal, collection: str, since: float
 
 def refused(connection: Connection, who: Principal, collection: str, since: float, limit: int) -> list[tuple[str, str]]:
     """Id and question of the newest turns that found nothing to answer with."""
-    newest = select(*TURNS.c["id", "question"]).where(TURNS.c.status == "refused", _within(who, collection, since))
+    newest = select(*TURNS.c["id", "question"]).where(found_nothing(), _within(who, collection, since))
     return [(row.id, row.question) for row in connection.execute(newest.order_by(TURNS.c.n.desc()).limit(limit))]
+
+
+def found_nothing() -> ColumnElement[bool]:
+    """Whether a turn was refused, and by no person who wrote ahead where to ask instead."""
+    return and_(TURNS.c.status == "refused", func.coalesce(json_text(TURNS.c.ending, "written"), "") == "")
 
 
 def is_doubted(ending: ColumnElement[Any]) -> ColumnElement[bool]:

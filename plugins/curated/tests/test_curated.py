@@ -76,6 +76,13 @@ def test_it_can_send_people_elsewhere_and_cites_passages_of_the_documents(client
     assert refused.status_code == 400
 
 
+def test_a_question_that_people_are_sent_elsewhere_with_waits_for_no_review(client: httpx.Client) -> None:
+    write(client, refuses=True)
+    ask(client, FAX)
+    assert [one["doubts"] for one in client.get("/v1/reviews").json()["data"]] == [[]]
+    assert client.get("/v1/statistics").json()["unanswered"] == []
+
+
 def test_one_that_has_expired_or_is_of_another_scope_is_not_given(client: httpx.Client) -> None:
     answer = write(client, expires=time.time() - 1)
     assert ask(client, FAX)["written"] == ""

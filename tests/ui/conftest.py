@@ -141,12 +141,13 @@ def answer(request: dict[str, Any]) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def site(model_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A whole server over the documents above, one of them poisoned."""
+def site(model_home: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Site]:
+    """A whole server over the documents above, one of them poisoned; `SETTINGS` of a module is its settings file."""
     from tests.ui.site import running_site
 
     home, documents = tmp_path_factory.mktemp("site"), tmp_path_factory.mktemp("documents")
     (home / "models").symlink_to(model_home / "models")
+    (home / "anaphora.toml").write_text(getattr(request.module, "SETTINGS", ""), encoding="utf-8")
     pages = {"kettle.md": DESCALING, "valve.md": VALVE, "warranty.md": WARRANTY, "teapot.md": POISON, "moths.md": MOTHS}
     for name, text in pages.items():
         (documents / name).write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The table of curated answers. Who may read and write them is decided in `service`."""
+"""Rows of curated answers; `service` decides who may read and write them."""
 
 from __future__ import annotations
 

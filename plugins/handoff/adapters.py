@@ -1,4 +1,4 @@
-"""Ways to bring a conversation to people: a signed webhook, e-mail, issues of GitHub, tickets of Zendesk.
+"""Adapters that bring a conversation to people: a signed webhook, e-mail, GitHub's issues, Zendesk's tickets.
 
 Each takes the content and returns what it is called there; it may arrive twice where an answer was lost. What visitors
 and documents say is quoted so that it mentions nobody and closes nothing.
@@ -53,7 +53,7 @@ class Content(BaseModel):
 
     @property
     def title(self) -> str:
-        """What it is about, in one line."""
+        """Return its subject, in one line."""
         text = " ".join((self.message or self.conversation[-1].question).split())
         return text if len(text) <= TITLE_CHARS else text[:TITLE_CHARS].rstrip() + "…"
 

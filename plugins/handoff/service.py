@@ -41,7 +41,7 @@ class HandoffOffer(View):
 
 
 class NewHandoff(StrictBody):
-    """What a visitor adds to the conversation."""
+    """Consent of a visitor, and additions to the conversation."""
 
     consent: bool = Field(description="Whether the visitor agrees that the conversation is handed over.")
     contact: str = Field("", max_length=MAX_CONTACT_CHARS, description="The visitor's e-mail address.")

@@ -40,7 +40,7 @@ def is_loopback(host: str) -> bool:
 
 
 class HouseInstructions(SettingsGroup):
-    """The form that a house wants its answers in. What an answer stands on is not its business."""
+    """Form of a house's answers; it never changes what they may cite."""
 
     name: str = Field("", max_length=60)
     tone: str = Field("", max_length=300)

@@ -18,7 +18,7 @@ TOKEN = "secret-token"
 
 
 class Desk:
-    """What arrived; while `away` every request fails."""
+    """Keeps requests and mails; while `away` every request fails."""
 
     def __init__(self) -> None:
         self.requests: list[tuple[str, dict[str, str], bytes]] = []

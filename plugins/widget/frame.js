@@ -4,7 +4,7 @@ const t = (text) => words[text] || text;
 const part = (id) => document.getElementById(id);
 const turns = part("turns"), question = part("question"), button = part("send"), ask = button.textContent;
 const KEPT = 20, AGE = 24 * 3600 * 1000, STORE = `anaphora-widget ${given.collection || ""}`;
-let said = [], running = null, settle = () => {}, site = null;
+let said = [], running = null, settle = () => {}, site = null, page = null, left = "";
 
 // A conversation outlives a change of the site's page: it lies in the frame's own storage, where a browser gives one.
 const store = (write) => { try { return write(localStorage); } catch { return null; } };
@@ -94,7 +94,7 @@ async function answer(text) {
   const history = said.slice(-6).flatMap((one) => [{ role: "user", text: one.text }, { role: "assistant", text: one.done.answer }]);
   let written = "", shown = null, done = null, failed = "";
   try {
-    const body = JSON.stringify({ question: text, collection: given.collection || "", history });
+    const body = JSON.stringify({ question: text, collection: given.collection || "", history, page });
     const response = await call("turns", { method: "POST", body, signal: running.signal });
     if (!response.ok) throw new Error((await response.json()).error.message);
     for await (const event of events(response)) {
@@ -178,6 +178,17 @@ turns.addEventListener("click", (event) => {
     card?.scrollIntoView({ block: "nearest" });
   }
 });
+// What the visitor reads on the site; left out, it comes back with the next page.
+function about(read) {
+  page = read && read.title !== left ? read : null;
+  part("about").hidden = !page;
+  part("page").textContent = page ? [page.title, page.heading].filter(Boolean).join(" › ") : "";
+}
+part("leave").addEventListener("click", () => {
+  left = page.title;
+  about(null);
+  question.focus();
+});
 part("close").addEventListener("click", () => tell("close"));
 addEventListener("keydown", (event) => {
   const shortcut = event.key === "Escape" || ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "i");
@@ -189,7 +200,9 @@ addEventListener("keydown", (event) => {
 addEventListener("message", (event) => {
   if (event.source !== parent || !sites.includes(event.origin)) return;
   site = event.origin;
-  const { anaphora, text } = event.data ?? {};
+  const { anaphora, text, read } = event.data ?? {};
+  const cut = (value) => String(value ?? "").trim().slice(0, 200);
+  if (read) about({ title: cut(read.title), heading: cut(read.heading) });
   if (anaphora === "open") { question.focus(); suggest(); }
   else if (anaphora === "ask" && typeof text === "string") send(text.slice(0, 4000).trim());
 });

@@ -32,12 +32,25 @@ router = APIRouter(tags=["Widget"])
 FOLDER = Path(__file__).parent
 
 
+class ReadPage(StrictBody):
+    """The page of the site that the visitor reads; its words are searched with, like those of an earlier question."""
+
+    title: str = Field(max_length=200)
+    heading: str = Field(default="", max_length=200, description="The heading above what is in view.")
+
+    @property
+    def words(self) -> str:
+        """Both in one line."""
+        return " › ".join(" ".join(part.split()) for part in (self.title, self.heading) if part.strip())
+
+
 class WidgetTurn(StrictBody):
     """A question, and what was said before it."""
 
     question: str = Field(min_length=1, pattern=r"\S")
     collection: str = Field(default="", description="Empty: the default collection.")
     history: list[HistoryMessage] = Field(default=[], max_length=50, description="Oldest first.")
+    page: ReadPage | None = None
 
 
 def _demand_site(service: ChatService) -> None:
@@ -64,12 +77,12 @@ async def ask(body: WidgetTurn, service: Service) -> Response:
     Takes a key of the role `reader` alone, and only where sites are named.
     """
     _demand_site(service)
+    history = [Message(message.role, message.text) for message in body.history]
+    if body.page is not None and body.page.words:
+        # Before the last exchange, so that "this" may mean the page, and "it" what was just spoken of.
+        history.insert(max(0, len(history) - 2), Message("user", body.page.words))
     turn = await service.turns.begin(
-        TurnRequest(
-            question=body.question,
-            collection=body.collection,
-            history=tuple(Message(message.role, message.text) for message in body.history),
-        )
+        TurnRequest(question=body.question, collection=body.collection, history=tuple(history))
     )
     return TurnStream(turn, _events(turn, TurnView(turn.id, body.question, body.collection)))
 

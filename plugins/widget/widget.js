@@ -1,6 +1,8 @@
-// <script src="https://SERVER/widget.js" data-key="KEY" data-collection="docs" async></script>; the README has all data-… attributes.
+// <script src="https://SERVER/widget.js" data-key="KEY" data-collection="docs" async></script>; the README has all attributes.
 (() => {
-  const tag = document.currentScript, given = tag.dataset, here = new URL("widget", tag.src);
+  const tag = document.currentScript, here = new URL("widget", tag.src);
+  // Where a documentation tool allows an address alone, they stand in its query.
+  const given = { ...Object.fromEntries(new URL(tag.src).searchParams), ...tag.dataset };
   const mode = given.target ? "inline" : given.mode === "panel" ? "panel" : "bubble";
   const side = given.position === "left" ? "left" : "right", label = given.label || "Ask the documentation";
   const color = /^#[0-9a-f]{6}$/i.test(given.color || "") ? given.color : "#1c5d57";
@@ -20,6 +22,13 @@
   frame.allow = "clipboard-write";
   frame.setAttribute("sandbox", "allow-scripts allow-same-origin allow-forms allow-popups allow-popups-to-escape-sandbox");
   const told = (name, detail) => dispatchEvent(new CustomEvent(`anaphora:${name}`, { detail }));
+  // The page and the heading above what is in view.
+  const read = () => {
+    if (given.page === "off") return null;
+    const above = [...document.querySelectorAll("h1, h2, h3")].filter((heading) => heading.getBoundingClientRect().top < innerHeight / 3);
+    const text = (heading) => heading?.innerText.replace(/[¶#\s]+$/, "").trim() ?? "";
+    return { title: text(document.querySelector("h1")) || document.title, heading: text(above.filter((heading) => heading.localName !== "h1").pop()) };
+  };
   const waiting = [];
   let ready = false, open = mode === "inline";
   const post = (message) => (ready ? frame.contentWindow.postMessage(message, here.origin) : waiting.push(message));
@@ -53,7 +62,7 @@
     frame.hidden = !open;
     frame.style.display = open ? "block" : "none";
     button.setAttribute("aria-expanded", String(open));
-    if (open) { frame.focus(); post({ anaphora: "open" }); } else button.focus();
+    if (open) { frame.focus(); post({ anaphora: "open", read: read() }); } else button.focus();
   };
   addEventListener("message", (event) => {
     if (event.source !== frame.contentWindow || event.origin !== here.origin) return;
@@ -72,14 +81,14 @@
   window.anaphora = {
     open: () => show(true),
     close: () => show(false),
-    ask: (text) => { show(true); post({ anaphora: "ask", text: String(text) }); },
+    ask: (text) => { show(true); post({ anaphora: "ask", text: String(text), read: read() }); },
   };
   const add = () => {
     place();
     if (mode === "inline") {
       load();
       (document.querySelector(given.target) || tag.parentElement).append(frame);
-      return post({ anaphora: "hello" });
+      return post({ anaphora: "hello", read: read() });
     }
     frame.hidden = true;
     frame.style.display = "none";

@@ -154,7 +154,8 @@ def test_the_site_and_its_visitor_drive_it(
     )
     add_widget(running.app, running.service)
     (folder / "index.html").write_text(
-        f'<!doctype html><html lang="de"><title>Shop</title><h1>Shop</h1><script>window.heard = []; '
+        f'<!doctype html><html lang="de"><title>Shop</title><h1>Parental leave</h1><h2>Applying&para;</h2>'
+        f"<script>window.heard = []; "
         f'for (const name of ["open", "close", "answer"]) addEventListener("anaphora:" + name, (event) => '
         f'heard.push([name, event.detail?.status]));</script><script src="{running.url}/widget.js" async '
         f'data-key="{key(running, "reader")}" data-collection="docs" data-label="Ask us" data-name="Helper" '
@@ -177,6 +178,16 @@ def test_the_site_and_its_visitor_drive_it(
     assert frame.locator("#send").inner_text() == "Fragen"
     assert frame.locator("h1").inner_text() == "Helper"
     assert frame.locator("#note").inner_text() == "Made by a machine."
+    # The page that is read is part of the question, until it is left out.
+    assert frame.locator("#page").inner_text() == "Parental leave › Applying"
+    frame.locator("#question").fill("Which form is needed?")
+    frame.locator("#question").press("Enter")
+    first = frame.locator("article[data-state]")
+    first.wait_for()
+    assert "PL-7" in first.locator(".answer").inner_text()
+    frame.locator("#leave").click()
+    assert frame.locator("#about").is_hidden()
+    frame.locator("#new").click()
     frame.get_by_role("button", name="How long is parental leave?").click()
     answered = frame.locator("article[data-state=quoted]")
     answered.wait_for()
@@ -188,8 +199,8 @@ def test_the_site_and_its_visitor_drive_it(
     page.evaluate("anaphora.ask('And how do I apply?')")
     frame.locator("article:nth-child(2)[data-state=quoted]").wait_for()
     assert "PL-7" in frame.locator("article:nth-child(2) .answer").inner_text()
-    page.wait_for_function("heard.length === 3")
-    assert page.evaluate("heard") == [["open", None], ["answer", "quoted"], ["answer", "quoted"]]
+    page.wait_for_function("heard.length === 4")
+    assert page.evaluate("heard") == [["open", None], *[["answer", "quoted"]] * 3]
     frame.locator("#question").press("Escape")
     page.wait_for_selector("iframe", state="hidden")
     assert page.evaluate("document.activeElement.textContent") == "Ask us"

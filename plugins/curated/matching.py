@@ -9,7 +9,7 @@ and where numbers differ, only the same words count.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -28,9 +28,11 @@ if TYPE_CHECKING:
 READER = "ms-marco-minilm-l12-conversations"
 """The cross-encoder whose scores the model knows."""
 READ = 4
-"""Pairs that it reads of one question at most."""
+"""Pairs that are compared: the nearest by their vectors."""
 SECONDS = 0.5
-_REMEMBERED = 5000
+AT_ONCE = 200
+"""Questions whose vectors one turn may make: a second's work."""
+_REMEMBERED = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,35 +128,36 @@ class Matcher:
     ) -> CuratedAnswer | None:
         """Return the answer whose question means the same; None if there is none. Blocks."""
         query = Asked.of(plan)
-        pairs = [(answer, question) for answer in answers for question in answer.questions]
-        if same := next((answer for answer, question in pairs if same_words(query, question)), None):
+        pairs = dict[str, CuratedAnswer]()
+        for answer in answers:
+            for question in answer.questions:
+                pairs.setdefault(question, answer)
+        if same := next((answer for question, answer in pairs.items() if same_words(query, question)), None):
             return same
         models = fitted(encoder.name.partition(":")[0])
-        vectors = [searched.question_vector(text, encoder.name) for text in (query.typed, query.searched)]
-        pairs = [(answer, question) for answer, question in pairs if not differs(query, question)]
-        if models is None or not pairs or any(vector is None for vector in vectors):
+        typed, sought = (searched.question_vector(text, encoder.name) for text in (query.typed, query.searched))
+        known = self._known([question for question in pairs if not differs(query, question)], encoder)
+        if models is None or not known or typed is None or sought is None:
             return None
-        scored = list[tuple[float, CuratedAnswer, str, dict[str, float]]]()
-        known = self._known((question for _, question in pairs), encoder)
-        for answer, question in pairs:
-            cosines = (float(vector @ known[question]) for vector in vectors if vector is not None)
-            values = signals(query, question, *cosines)
-            scored.append((models.unread.score(values), answer, question, values))
-        scored = sorted(scored, key=lambda row: -row[0])[:READ]
-        if reranker is None or reranker.name != READER:
-            return scored[0][1] if scored[0][0] >= 0 else None
-        scored = [row for row in scored if row[0] >= models.open]
-        relevance = read(reranker, query, [(question, answer.answer) for _, answer, question, _ in scored])
-        judged = [
-            (models.read.score({**values, "relevance": chance}), answer)
-            for (_, answer, _, values), chance in zip(scored, relevance, strict=False)
-        ]
-        return max((row for row in judged if row[0] >= 0), key=lambda row: row[0], default=(0, None))[1]
+        cosines = {question: (float(typed @ vector), float(sought @ vector)) for question, vector in known.items()}
+        nearest = sorted(cosines, key=lambda question: -max(cosines[question]))[:READ]
+        values = {question: signals(query, question, *cosines[question]) for question in nearest}
+        scores = {question: models.unread.score(values[question]) for question in nearest}
+        if reranker is not None and reranker.name == READER:
+            nearest = [question for question in nearest if scores[question] >= models.open]
+            relevance = read(reranker, query, [(question, pairs[question].answer) for question in nearest])
+            scores = {
+                question: models.read.score({**values[question], "relevance": chance})
+                for question, chance in zip(nearest, relevance, strict=True)
+            }
+        question = max(scores, key=lambda question: scores[question], default="")
+        return pairs[question] if question and scores[question] >= 0 else None
 
-    def _known(self, questions: Iterable[str], encoder: Encoder) -> dict[str, Vectors]:
-        texts, name = list(dict.fromkeys(questions)), encoder.name
-        cached = {text: vector for text in texts if (vector := self._vectors.get((name, text))) is not None}
-        if missing := [text for text in texts if text not in cached]:
+    def _known(self, questions: Sequence[str], encoder: Encoder) -> dict[str, Vectors]:
+        """Return vectors of the questions; after a start not of all at once, so that nobody waits for long."""
+        name = encoder.name
+        cached = {text: vector for text in questions if (vector := self._vectors.get((name, text))) is not None}
+        if missing := [text for text in questions if text not in cached][:AT_ONCE]:
             cached.update(zip(missing, encoder.encode([encoder.prompt + text for text in missing]), strict=True))
             if len(self._vectors) > _REMEMBERED:
                 self._vectors.clear()

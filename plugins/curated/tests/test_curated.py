@@ -83,6 +83,15 @@ def test_a_question_that_people_are_sent_elsewhere_with_waits_for_no_review(clie
     assert client.get("/v1/statistics").json()["unanswered"] == []
 
 
+def test_after_a_start_no_turn_waits_for_the_vectors_of_all_questions(client: httpx.Client) -> None:
+    made = write(client)
+    letters = "abcdefghijklmnopqrst"
+    for first in letters[:15]:
+        write(client, questions=[f"Where does the lamp {first}{first}{second}{second} hang?" for second in letters])
+    paraphrase = "What is the fax number at the personnel office?"
+    assert [ask(client, paraphrase)["written"] for _ in range(2)] == ["", made["id"]], "the newest come first"
+
+
 def test_one_that_has_expired_or_is_of_another_scope_is_not_given(client: httpx.Client) -> None:
     answer = write(client, expires=time.time() - 1)
     assert ask(client, FAX)["written"] == ""

@@ -20,7 +20,7 @@ TEST_MODELS := bge-small-en-v1.5 multilingual-e5-small all-minilm-l6-v2 ms-marco
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install install-dev run test test-extended lint describe messages clean
+.PHONY: help install install-dev run test test-extended lint describe docs messages clean
 
 help: ## Say what there is
 	@echo "Anaphora: chat over your own documentation."
@@ -66,6 +66,12 @@ lint: $(VENV)/.installed-dev
 describe: $(VENV)/.installed ## Write docs/operate/configuration.md and docs/operate/openapi.json from the code
 	@$(BIN)/anaphora config docs
 	@$(BIN)/anaphora config openapi
+
+docs: $(VENV)/bin/python ## Build the documentation as a site in build/site
+	@$(PIP) --quiet "mkdocs-material>=9.6,<10"
+	@rm -rf build/pages && mkdir -p build/pages
+	@git ls-files -z 'docs/*.md' '*/README.md' '[A-Z]*.md' LICENSE docs/images docs/examples docs/operate/openapi.json | xargs -0 tar cf - | tar xf - -C build/pages
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet && echo "The site lies in build/site: open build/site/index.html."
 
 messages: $(VENV)/.installed-dev ## Bring the translations' catalogues up to date with the code; new messages are empty there
 	@$(BIN)/pybabel -q extract -F pyproject.toml -k message -k t -k tn:1,2 --no-location -o text/locale/anaphora.pot server ui plugins

@@ -25,7 +25,7 @@ PAGES = sorted(
         *(REPOSITORY / "docs").rglob("*.md"),
         *(REPOSITORY / "plugins").glob("*/README.md"),
         *(REPOSITORY / "papers").glob("*/README.md"),
-        REPOSITORY / "README.md",
+        *(page for page in REPOSITORY.glob("[A-Z]*.md") if page.name != "CHANGELOG.md"),
     ]
 )
 GUIDES = [page for page in PAGES if page.parent.name != "lab" and "papers" not in page.parts]
@@ -45,6 +45,12 @@ def anchors(page: Path) -> set[str]:
     """The anchors of a page's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.+)$", FENCE.sub("", page.read_text("utf-8")), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_page_has_a_place_in_the_site() -> None:
+    named = re.findall(r"[\w./-]+\.md$", (REPOSITORY / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)
+    assert sorted({name_of(page) for page in PAGES} - set(named)) == []
+    assert [name for name in named if not (REPOSITORY / name).is_file()] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

@@ -6,6 +6,7 @@ user has seen so far.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
@@ -53,6 +54,9 @@ from text.translation import gettext
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
+
+
+_WORD_AT_END = re.compile(r"\w+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +177,7 @@ class Reply:
                     for event in reader.feed(piece.text):
                         self._watch.first_token()
                         yield event
-                    if reader.refused or reader.repeating or self._house.breaks(reader.shown):
+                    if reader.refused or reader.repeating or self._breaks_house():
                         break
             for event in reader.finish():
                 self._watch.first_token()
@@ -319,6 +323,10 @@ class Reply:
         self._watch.first_token()
         text = self._no_answer(plan, passages, nearest=bool(nearest))
         return [*self._quote(text, nearest), *self._house_refusal(), self._done("refused")]
+
+    def _breaks_house(self) -> bool:
+        """Whether what is shown by now has a word that the house never uses; the last one may go on."""
+        return bool(self._house.never and self._house.breaks(_WORD_AT_END.sub("", self.reader.shown)))
 
     def _house_refusal(self) -> list[AnswerEvent]:
         return self.reader.say(self._house.refusal) if self._house.refusal.strip() else []

@@ -77,8 +77,8 @@ def test_quotes_take_the_place_of_a_text_with_a_word_that_the_house_never_uses(t
     assert (done.status, done.folded) == ("quoted", "")
     assert "ynergy" not in done.answer
     assert "fax machine" not in done.answer
-    kept, _ = played(["Parental leave lasts ten weeks, synergyless [1]."], HOUSE, "full")
-    assert cast("DoneEvent", kept[-1]).status == "answered"
+    kept, _ = played(["Parental leave lasts ten weeks, synergy", "less [1]."], HOUSE, "full")
+    assert cast("DoneEvent", kept[-1]).answer == "Parental leave lasts ten weeks, synergyless [1]."
 
 
 def test_a_house_adds_to_refusals_and_later_turns_do_not_read_it() -> None:

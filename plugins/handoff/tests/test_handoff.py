@@ -122,8 +122,9 @@ def test_nothing_is_lost_while_the_other_end_is_away(
     with running.client() as client:
         (turn,) = asked(client, UNKNOWN)
         client.post(f"/v1/turns/{turn}/handoff", json={"consent": True, "message": "Please help."})
-        running.call(deliver_due(running.service.core))
-        running.call(deliver_due(running.service.core))  # too early for another try
+        began = time.time()
+        running.call(deliver_due(running.service.core, began))
+        running.call(deliver_due(running.service.core, began))  # too early for another try
         (row,) = client.get("/v1/handoffs").json()["data"]
         assert (row["delivered"], row["tries"]) == (None, 1)
         assert "503" in row["problem"]

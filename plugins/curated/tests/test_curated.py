@@ -63,6 +63,16 @@ def test_who_asks_for_the_same_gets_it_and_no_model_is_asked(client: httpx.Clien
     assert stored["hit"] is not None
 
 
+def test_a_follow_up_gets_it_by_what_it_leans_on_and_a_program_gets_it_too(client: httpx.Client) -> None:
+    made = write(client, questions=["What is the fax number of the personnel office?"])
+    conversation = client.post("/v1/conversations", json={}).json()["id"]
+    assert ask(client, "How do I apply at the personnel office?", conversation=conversation)["written"] == ""
+    assert ask(client, "and what is its fax number?", conversation=conversation)["written"] == made["id"]
+    messages = [{"role": "user", "content": "What's the fax number of the personnel office"}]
+    answer = client.post("/v1/chat/completions", json={"model": "docs", "messages": messages}).json()
+    assert answer["choices"][0]["message"]["content"] == ANSWER
+
+
 def test_it_can_send_people_elsewhere_and_cites_passages_of_the_documents(client: httpx.Client) -> None:
     text = client.get("/v1/collections/docs/documents/leave.md").json()["text"]
     start = text.index("Apply with form")

@@ -114,6 +114,36 @@ def test_other_search_words_run_the_turn_again(visitor: Visitor, site: Site) -> 
     assert "W-17" in visitor.last(".answer")
 
 
+def test_several_conversations_are_found_by_day_and_deleted_at_once(visitor: Visitor) -> None:
+    page = visitor.page
+    for n in range(3):
+        if n:
+            page.click("[data-action=new]")
+            page.wait_for_selector(".welcome h1")
+        visitor.ask("How often should I descale the kettle?")
+    page.fill("#find", "1999-12-31")
+    page.wait_for_selector(".rail .nothing")
+    page.fill("#find", time.strftime("%Y-%m descale"))
+    page.wait_for_selector(".conversation >> nth=2")
+    assert page.locator(".conversation .pick").first.is_hidden()
+    page.click("[data-action=choose]")
+    before = page.locator(".conversation").count()
+    page.check(".conversation >> nth=0 >> .pick")
+    page.focus(".conversation >> nth=1 >> .pick")
+    page.keyboard.press("Space")
+    assert violations(page) == []
+    page.once("dialog", lambda dialog: dialog.dismiss())
+    page.click("[data-action=delete-chosen]")
+    assert page.locator(".conversation").count() == before
+    page.once("dialog", lambda dialog: dialog.accept())
+    page.click("[data-action=delete-chosen]:text('(2)')")
+    page.wait_for_selector("[data-action=choose][aria-pressed=false]")
+    page.wait_for_selector(f".conversation >> nth={before - 2}", state="detached")
+    assert page.locator(".conversation").count() == before - 2
+    assert page.locator("[data-action=delete-chosen]").is_hidden()
+    page.wait_for_selector(".welcome h1")
+
+
 def test_a_conversation_is_reopened_renamed_found_and_deleted(visitor: Visitor, site: Site) -> None:
     page = visitor.page
     model = page.locator("[data-part=model]")
@@ -704,10 +734,14 @@ def test_nothing_keeps_anybody_out(visitor: Visitor, browser: Browser, site: Sit
     page.click(".source.selected .open")
     page.wait_for_selector(".reader[open] mark")
     assert violations(page) == []
-    site.ask(site.service.conversations.create("docs", "Another"))
+    page.keyboard.press("Escape")
+    page.wait_for_selector(".reader", state="hidden")
+    page.click("[data-action=new]")
+    page.wait_for_selector(".welcome h1")
+    visitor.ask("How often should I descale the kettle, once more?")
     page.reload()
     page.wait_for_selector(".turn .chip")
-    page.wait_for_selector(".conversation a:has-text('Another')")
+    page.wait_for_selector(".conversation >> nth=1")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"
     page.keyboard.press("Enter")

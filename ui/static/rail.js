@@ -96,6 +96,30 @@ function remove(row) {
   if (here) anaphora.emit("new");
   mark();
 }
+// Several at once: boxes appear while `choosing`; what they mark is asked about once and deleted.
+const picks = () => [...element.querySelectorAll(".conversation:not([hidden]) .pick:checked")];
+function choose(on) {
+  element.classList.toggle("choosing", on);
+  element.querySelector('[data-action="choose"]').setAttribute("aria-pressed", String(on));
+  if (!on) for (const box of picks()) box.checked = false;
+  count();
+}
+function count() {
+  const button = element.querySelector('[data-action="delete-chosen"]'), many = picks().length;
+  button.hidden = !many;
+  button.textContent = t("Delete (%(count)s)", { count: many });
+}
+async function removeChosen() {
+  const rows = picks().map((box) => box.closest(".conversation"));
+  if (!confirm(t("Delete the selected conversations? This cannot be undone."))) return;
+  for (const { dataset: { conversation: id } } of rows) {
+    if (!(await anaphora.call(server, "delete_conversation", { id }))) break;
+    anaphora.share({ conversation: id });
+    if (id === current) anaphora.emit("new");
+  }
+  choose(false);
+  list();
+}
 
 // One file into a collection by the server's API; `told` hears which share has been sent. Gives the job, or why not.
 function transfer(file, told) {
@@ -157,6 +181,8 @@ element.addEventListener("click", (event) => {
   const action = target.dataset.action;
   if (action === "new") anaphora.emit("new");
   else if (action === "choose-files") files.click();
+  else if (action === "choose") choose(!element.classList.contains("choosing"));
+  else if (action === "delete-chosen") removeChosen();
   else if (action === "rename") rename(row);
   else if (action === "delete") remove(row);
   else if (action === "open-conversation") {
@@ -172,6 +198,7 @@ part("list").addEventListener("keydown", (event) => {
   const links = [...element.querySelectorAll(".conversation:not([hidden]) a")];
   links[links.indexOf(event.target) + step]?.focus();
 });
+part("list").addEventListener("change", count);
 let typing = null;
 find.addEventListener("input", () => {
   clearTimeout(typing);

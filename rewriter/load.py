@@ -129,7 +129,10 @@ def verify(folder: Path, description: Mapping[str, Any]) -> None:
     for name, expected in dict(description.get("files", {})).items():
         path = folder / name
         if not path.is_file():
-            raise RunError(f"{path} is missing: the rewriter {folder.name} is incomplete. Copy or train it again.")
+            raise RunError(
+                f"{path} is missing: the rewriter {folder.name} is incomplete. Copy or train it again, or export "
+                f"it from its weights: `anaphora models promote {folder.name} --export`."
+            )
         if path.stat().st_size != expected["bytes"] or sha256(path) != expected["sha256"]:
             raise RunError(
                 f"{path} is not the file this rewriter was made with: it is damaged or belongs to another run. "

@@ -171,6 +171,12 @@ def test_every_endpoint_is_described(tmp_path: Path) -> None:
     assert set(re.findall(r"^\| `([A-Z]+ /v1\S*|[A-Z]+ /\w+)` \|", table, re.MULTILINE)) >= served
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_probes_that_are_named_exist(page: Path) -> None:
+    probes = re.findall(r"`(?:GET )?/((?:health|ready|live|metrics)\w*)`", page.read_text("utf-8"))
+    assert set(probes) <= {"health", "ready", "metrics"}
+
+
 def test_metrics_are_described() -> None:
     from server.metrics import Metrics
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 ASSESSED = 400
 """At most so many held-out examples are rewritten one by one at the end."""
-CHECKPOINTS, TRAINED, LOG = "checkpoints", "trained.pt", "log.json"
+CHECKPOINTS, TRAINED, LOG, RECIPE = "checkpoints", "trained.pt", "log.json", "recipe.json"
 LIBRARIES = ("accelerate", "matplotlib", "onnx", "peft", "torch", "transformers")
 """Asked for before anything is done, so that no run ends for want of one."""
 SORTED_BATCHES = 50
@@ -89,7 +89,11 @@ def train(
     """
     need_extra("train", "Training", *LIBRARIES)
     if (folder / recipe.model.kind.description).is_file():
-        callback(f"{folder.name} is finished.")
+        changed = _recipe_of(folder) not in ("", recipe.model_dump_json(indent=2))
+        other = (
+            ", with another recipe or seed than this one: name this run otherwise to train with it" if changed else ""
+        )
+        callback(f"{folder.name} is finished{other}.")
         return folder
     import torch
     from transformers.utils import logging as hf_logging
@@ -166,17 +170,23 @@ def _run(recipe: Recipe, mixture: Mixture, folder: Path, machine: Machine, callb
     write_description(folder, description, served, recipe.model.kind)
 
 
+def _recipe_of(folder: Path) -> str:
+    """Return the recipe that the run was begun with, empty where none is noted."""
+    path = folder / RECIPE
+    return path.read_text("utf-8") if path.is_file() else ""
+
+
 def _begin(recipe: Recipe, mixture: Mixture, folder: Path) -> None:
     """Note what a new run was asked for; raises RecipeError where another one lies in `folder`."""
-    wanted, path = recipe.model_dump_json(indent=2), folder / "recipe.json"
-    if path.is_file() and path.read_text("utf-8") != wanted:
+    wanted = recipe.model_dump_json(indent=2)
+    if _recipe_of(folder) not in ("", wanted):
         raise RecipeError(
             f"{folder.name} was begun with another recipe. Name this run otherwise, or delete the folder to start over."
         )
     data, hashes = json.dumps([asdict(source) for source in mixture.sources], indent=2), folder / "data.json"
     if hashes.is_file() and hashes.read_text("utf-8") != data:
         raise RecipeError(f"The data of {folder.name} changed since the run began. Give this run another name.")
-    path.write_text(wanted, "utf-8")
+    (folder / RECIPE).write_text(wanted, "utf-8")
     hashes.write_text(data, "utf-8")
 
 

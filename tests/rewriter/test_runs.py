@@ -66,6 +66,15 @@ def test_a_damaged_run_is_not_promoted_and_not_gone_back_to(home: Path) -> None:
     assert promoted_run(home) == "second"
 
 
+def test_a_run_without_its_export_says_how_it_is_exported(home: Path) -> None:
+    shutil.rmtree(home / "rewriters" / "first" / "export")
+    with pytest.raises(RunError, match=r"models promote first --export"):
+        promote(home, "first")
+    code, output = anaphora(home, "models", "promote", "first", "--export")
+    assert code == 0, output
+    assert promoted_run(home) == "first"
+
+
 def test_a_running_server_takes_the_promoted_run_with_its_next_turn(home: Path) -> None:
     keeper = RewriterManager(Settings(home=home))
     before = keeper.rewriter()

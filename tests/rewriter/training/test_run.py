@@ -16,7 +16,7 @@ import pytest
 
 from rewriter.load import load_rewriter
 from rewriter.protocol import RecipeError, TrainingError
-from rewriter.training import Machine, Recipe, export
+from rewriter.training import Machine, Recipe, export, train
 
 Recipes = Callable[..., Recipe]
 Runs = Callable[[Recipe, Path, Path], Path]
@@ -49,10 +49,15 @@ def test_a_finished_run_is_a_folder_that_tells_everything(trained: Path) -> None
     assert set(description["files"]) >= {"tokenizer.json", "export/model.bin"}
 
 
-def test_a_finished_run_is_not_trained_again(trained: Path, papers: Path, recipe_of: Recipes, run: Runs) -> None:
+def test_a_finished_run_is_not_trained_again(trained: Path, papers: Path) -> None:
     before = (trained / "rewriter.json").stat().st_mtime_ns
-    run(recipe_of(), papers, trained)
+    told = list[str]()
+    same = Recipe.model_validate_json((trained / "recipe.json").read_text("utf-8"))
+    for recipe in (same, same.model_copy(update={"seed": 14})):
+        train(recipe, papers, trained, callback=told.append)
     assert (trained / "rewriter.json").stat().st_mtime_ns == before
+    assert told[0] == f"{trained.name} is finished."
+    assert "another recipe or seed" in told[1]
 
 
 @pytest.mark.extended

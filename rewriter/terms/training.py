@@ -89,9 +89,16 @@ class TermFeatures:
 
 
 def label(reader: ConversationReader, example: RewriteExample) -> Labelled:
-    """An example as the model sees it."""
+    """An example as the model sees it: the words of the rewrite, and of what answers it, are wanted.
+
+    A change of subject needs no history, though a person who writes it in full names the product.
+    """
     reading = reader.read(example.conversation, example.question)
+    if example.kind == "shift":
+        return Labelled(reading, (False,) * len(reading.words), False)
     added = frozenset(stems(example.rewrite))
+    if example.needs_rewrite:
+        added |= frozenset(stems(" ".join(example.evidence)))
     wanted = tuple(word.stem in added for word in reading.words)
     return Labelled(reading, wanted, example.needs_rewrite)
 

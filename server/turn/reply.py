@@ -107,7 +107,7 @@ class Reply:
         self._turn_id, self._conversation_id = ids
         self._chances: Chances | None = None
         self._texts: list[str] = []
-        self._doubtful = False
+        self.doubtful = False
         """Whether the quoted sentences come nearest and may not answer."""
         self._usage = GeneratedText("")
         self._language = ENGLISH
@@ -161,7 +161,7 @@ class Reply:
         if not (selection.quotes_first and selection.nearest):
             return []
         self._watch.first_token()
-        return [NearestEvent(quotes=selection.nearest, sure=not self._doubtful)]
+        return [NearestEvent(quotes=selection.nearest, sure=not self.doubtful)]
 
     async def stream(self, model: BaseChatModel, prompt: TurnPrompt) -> AsyncGenerator[Event, None]:
         """Yield the events of a generated answer as they come. Raises TurnFailed."""
@@ -296,7 +296,7 @@ class Reply:
             return self._refuse(plan, passages, ())
         # Shown once, above the first part that is quoted.
         first = any(passage.n == 1 for passage in passages)
-        introduction = gettext(DOUBTFUL if self._doubtful else INTRODUCTION) if first or self._doubtful else ""
+        introduction = gettext(DOUBTFUL if self.doubtful else INTRODUCTION) if first or self.doubtful else ""
         return [*self._quote(introduction, nearest), self._done("quoted")]
 
     def nearest(
@@ -315,7 +315,7 @@ class Reply:
         by_words = []
         if not sure and question != plan.matching:
             by_words = best_sentences(plan.matching, passages, scorer, typed=plan.question)
-        self._doubtful = bool(sentences) and not (sure or by_words)
+        self.doubtful = bool(sentences) and not (sure or by_words)
         return by_words or sentences
 
     def _refuse(self, plan: SearchPlan, passages: Sequence[Evidence], nearest: Sequence[Support]) -> list[Event]:
@@ -356,7 +356,7 @@ class Reply:
             completion_tokens=self._usage.completion_tokens,
             seconds=self._watch.all(),
             warning=warning,
-            doubted=bool(warning) or (status == "quoted" and self._doubtful),
+            doubted=bool(warning) or (status == "quoted" and self.doubtful),
             folded=self._folded,
             written=written,
             alternatives=list(alternatives),

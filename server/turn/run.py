@@ -274,11 +274,15 @@ class Turn:
         unanswerable = bool(passages) and outcome == "refuse"
         reply = self.reply
         reply.open(passages, language, odds)
-        quotes_alone = not passages or unanswerable or asks is not None or models.chat_model is None
-        quotes_first = not quotes_alone and models.style == "short"
+        alone = not passages or unanswerable or models.chat_model is None
         nearest = None
-        if (quotes_alone or quotes_first) and not asks:
+        if alone or asks or models.style == "short":
             nearest = reply.nearest(plan, passages, self._search if reranked else None, hits)
+        if reranked and nearest and not reply.doubtful:
+            # What a sentence surely answers leaves nothing to ask.
+            asks = None
+        quotes_alone = alone or asks is not None
+        quotes_first = not quotes_alone and models.style == "short"
         if unanswerable or (nearest == [] and not asks):
             reply.notice = unsupported_language_notice(request.question, settings.index)
         if quotes_alone:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,13 +14,13 @@ from server.settings import RetrievalSettings, Settings
 from server.turn.ask_back import QuestionBack, asked_back, parse, question_back
 from server.turn.events import Alternative, Evidence
 from testing.chat_model import ScriptedChatModel
-from tests.server.turn_fakes import LEAVE, FakeCollection, evidence, passage
+from tests.server.turn_fakes import LEAVE, FakeCollection, Showing, evidence, passage
 from tests.server.turn_playing import FOLLOW_UP, done, engine, play
 from text.translation import LANGUAGES, speak
 
 
-def asking(ask_back: float = 0.0001, **options: Any) -> Settings:
-    retrieval = RetrievalSettings(profile={"ask_back": ask_back, "answerable": 0}, rerank="never")
+def asking(ask_back: float = 0.0001, rerank: Literal["always", "never"] = "never", **options: Any) -> Settings:
+    retrieval = RetrievalSettings(profile={"ask_back": ask_back, "answerable": 0}, rerank=rerank)
     return Settings(retrieval=retrieval, **options)
 
 
@@ -62,6 +62,12 @@ def test_a_turn_asks_back_with_what_it_found() -> None:
     )
     assert (end.status, end.citations, model.asked) == ("asked", [], [])
     assert end.answerable is not None
+
+
+@pytest.mark.parametrize(("score", "status"), [(0.999, "quoted"), (0.2, "asked")])
+def test_nothing_is_asked_where_a_sentence_surely_answers(score: float, status: str) -> None:
+    turns = engine(collection=Sections(), settings=asking(rerank="always"), reranker=Showing(score))
+    assert done(play(turns, "it still fails")).status == status
 
 
 def test_words_a_person_chose_for_the_search_are_not_asked_about() -> None:

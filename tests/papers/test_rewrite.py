@@ -30,7 +30,7 @@ def test_the_default_rewriter_widens_follow_ups_and_what_is_finished_is_kept(
     assert result.exit_code == 0, result.output
     rows = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
     assert [(row["id"], row["text"], row["decision"]) for row in rows] == [
-        ("a", "and by fax? appeal form DS-7", "expand"),
+        ("a", "and by fax? appeal Send form DS-7", "expand"),
         ("b", "What is a form?", "keep"),
     ]
     assert not out.with_name("r.jsonl.partial").exists()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,7 +29,7 @@ class FakeOpenAIServer(ServedFake):
     piece was sent, `disconnected` when a client goes before the end.
     """
 
-    pieces: Sequence[str] | Callable[[dict[str, Any]], Sequence[str]] = ("Parental leave ", "lasts ten ", "weeks. [1]")
+    pieces: Sequence[str] | Callable[[dict[str, Any]], Iterable[str]] = ("Parental leave ", "lasts ten ", "weeks. [1]")
     pace: float = 0.0
     silence: float = 0.0
     die_after: int | None = None
@@ -100,7 +100,7 @@ def _handler(llm: FakeOpenAIServer) -> type[FakeHandler]:
                 llm.disconnected.set()
                 self.close_connection = True
 
-        def _stream(self, pieces: Sequence[str]) -> None:
+        def _stream(self, pieces: Iterable[str]) -> None:
             self._wait(llm.silence)
             for n, piece in enumerate(pieces):
                 if n == llm.die_after:

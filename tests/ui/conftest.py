@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -118,12 +119,16 @@ ANSWERS = {
     "bar": "We set the SRV to 4 bar [[set the SRV to 4]].",
     "glaze": POISONED_ANSWER,
     "saucer": "The saucer is made of oak [[made of oak]].",
+    "tale": "".join(f"Once upon a time there was kettle {n} [[kettle]]. " for n in range(5)),
     "story": "".join(f"Once upon a time there was kettle {n} [[kettle]]. " for n in range(300)),
 }
 
+SENTENCES = threading.Semaphore(0)
+"""Each release lets a tale go on by a sentence."""
 
-def answer(request: dict[str, Any]) -> list[str]:
-    """The words of the answer whose key the question holds.
+
+def answer(request: dict[str, Any]) -> Iterator[str]:
+    """The words of the answer whose key the question holds; a tale waits before each sentence.
 
     `[[some words]]` in it becomes the number of the passage of the prompt that holds them, as a model would cite it.
     """
@@ -136,8 +141,11 @@ def answer(request: dict[str, Any]) -> list[str]:
         at = prompt.find(cited[1])
         return next((f"[{n}]" for start, n in reversed(passages) if start < at), "[99]")
 
-    text = next((text for key, text in ANSWERS.items() if key in question), "<cannot_answer>")
-    return re.findall(r"\S+\s*", re.sub(r"\[\[(.+?)\]\]", number, text))
+    key, text = next(((key, text) for key, text in ANSWERS.items() if key in question), ("", "<cannot_answer>"))
+    for word in re.findall(r"\S+\s*", re.sub(r"\[\[(.+?)\]\]", number, text)):
+        if key == "tale" and word == "Once ":
+            SENTENCES.acquire(timeout=90)
+        yield word
 
 
 @pytest.fixture(scope="module")

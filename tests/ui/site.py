@@ -32,6 +32,7 @@ class Site:
 
     def __init__(self, home: Path, documents: Path, model: str, profile: dict[str, object]) -> None:
         self.service: ChatService
+        self._server: uvicorn.Server
         self._home, self._documents, self._model, self._profile = home, documents, model, profile
         self._runner = asyncio.Runner()
         self._loop = self._runner.get_loop()
@@ -44,6 +45,16 @@ class Site:
     def ask(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the server's loop."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(120)
+
+    def cut(self) -> None:
+        """Break all open connections, as a network does that goes away; a browser's `set_offline` leaves them."""
+
+        async def broken() -> None:
+            for connection in list(self._server.server_state.connections):
+                if connection.transport is not None:
+                    connection.transport.abort()
+
+        self.ask(broken())
 
     def run(self) -> None:
         """Serve until `close`; in a thread of its own."""
@@ -83,11 +94,11 @@ class Site:
             assert job.state == "done", job
             app = create_app(self.service, settings)
             ui.mount(app, self.service)
-            server = _server(app)
-            serving = asyncio.create_task(server.serve(sockets=[self._socket]))
+            self._server = _server(app)
+            serving = asyncio.create_task(self._server.serve(sockets=[self._socket]))
             self._ready.set()
             await self._leave.wait()
-            server.should_exit = True
+            self._server.should_exit = True
             await serving
 
 

@@ -12,10 +12,11 @@ import pytest
 
 from server.chat import NotFound
 from server.chat.error_mapping import QueueFull
+from tests.eventually import eventually
 from tests.ui.site import CURATED, violations
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Route
+    from playwright.sync_api import Browser, Request, Route
 
     from tests.ui.conftest import Visitor
     from tests.ui.site import Site
@@ -29,6 +30,19 @@ WATCH = """() => {
     part.querySelectorAll(dangerous).forEach((found) => window.seen.add(found.outerHTML)));
   new MutationObserver(look).observe(document.body, {subtree: true, childList: true, attributes: true});
 }"""
+
+LISTS = """() => {
+  const call = anaphora.call.bind(anaphora);
+  window.lists = 0;
+  anaphora.call = async (server, name, data) => {
+    const one = name === "list_conversations" ? 1 : 0;
+    window.lists += one;
+    const answer = await call(server, name, data);
+    window.lists -= one;
+    return answer;
+  };
+}"""
+"""How many lists of conversations are asked for and not here; with the last, its answer has been dealt with."""
 
 UNNAMED = """[...document.querySelectorAll('button, a[href], input, select, textarea')].filter((control) => !(
   control.getAttribute('aria-label') || control.textContent.trim() || control.title || control.labels?.length
@@ -72,6 +86,7 @@ def test_feedback_is_kept_with_its_reason_and_comment(visitor: Visitor, site: Si
     visitor.ask("How often must it be descaled?")
     turn = page.locator(".turn").get_attribute("data-turn")
     held: list[Route] = []
+    order: list[tuple[str, Request]] = []
 
     def slowly(route: Route) -> None:
         if '"rate"' in (route.request.post_data or "") and not held:
@@ -80,15 +95,17 @@ def test_feedback_is_kept_with_its_reason_and_comment(visitor: Visitor, site: Si
             route.continue_()
 
     page.route(re.compile("component_server"), slowly)
+    page.on("request", lambda request: order.append(("asked", request)))
+    page.on("response", lambda response: order.append(("answered", response.request)))
     page.click('.turn [data-rating="down"][data-action="rate"]')
     page.click('.reasons >> text="Incomplete"')
     page.fill(".feedback textarea", "Hard water is missing <b>.")
     page.click('[data-action="feedback"]')
-    page.wait_for_timeout(200)
-    assert held
-    with page.expect_response(held[0].request.url):  # what was said last waits for what was said first
-        held[0].continue_()
+    held[0].continue_()
     page.wait_for_selector(".feedback", state="hidden")
+    said = [(what, request.post_data) for what, request in order if '"rate"' in (request.post_data or "")]
+    assert [what for what, _ in said] == ["asked", "answered"] * 3, "what was said last waits for what was said first"
+    assert "Hard water" in str(said[-1])
     kept = [record for record in site.ask(site.service.turns.feedback_records()) if record.turn_id == turn]
     assert [(one.rating, one.reason, one.comment) for one in kept] == [
         ("down", "Incomplete", "Hard water is missing <b>.")
@@ -163,20 +180,19 @@ def test_a_conversation_is_reopened_renamed_found_and_deleted(visitor: Visitor, 
     link = re.search(r"http://\S+/shared/\S+?(?=Undo|\s|$)", shared.inner_text())
     assert link is not None
     assert "every three months" in page.request.get(link[0]).text()
-    shared.locator('button:text("Undo")').click()
-    until = time.monotonic() + 60
-    while page.request.get(link[0]).status != 404:
-        assert time.monotonic() < until
+    with page.expect_response(re.compile("component_server")) as revoked:
+        shared.locator('button:text("Undo")').click()
+    revoked.value.finished()
+    assert page.request.get(link[0]).status == 404
     assert "every three months" in visitor.last(".answer")
     assert page.locator(".source").count() >= 1
 
     page.hover(".conversation.current")
     page.click('.conversation.current [data-action="rename"]')
     page.fill(".rename", "Steel <i>kettles</i>")
-    with page.expect_response(re.compile("component_server")) as listed:
-        page.evaluate("anaphora.emit('elsewhere', {})")  # another tab has changed something
-    listed.value.finished()
-    page.wait_for_timeout(100)
+    page.evaluate(LISTS)
+    page.evaluate("anaphora.emit('elsewhere', {})")  # another tab has changed something
+    page.wait_for_function("window.lists === 0")
     page.keyboard.press("Enter")
     page.wait_for_selector('.conversation.current .title:text("Steel <i>kettles</i>")')
     assert page.locator("[data-part=title]").inner_text() == "Steel <i>kettles</i>"
@@ -195,10 +211,9 @@ def test_a_conversation_is_reopened_renamed_found_and_deleted(visitor: Visitor, 
     page.evaluate("anaphora.emit('elsewhere', {})")
     page.fill("#find", "Steel")
     page.wait_for_selector('.group h3:text("Found")')
-    with page.expect_response(held[0].request.url) as late:
-        held[0].continue_()
-    late.value.finished()
-    page.wait_for_timeout(100)
+    assert page.evaluate("window.lists") == 1
+    held[0].continue_()
+    page.wait_for_function("window.lists === 0")
     assert page.locator(".group h3").all_inner_texts() == ["Found"], "what was asked before comes too late"
     page.click('.conversation a:has-text("Steel")')
     page.wait_for_selector(".turn .chip")
@@ -217,14 +232,13 @@ def test_a_conversation_is_reopened_renamed_found_and_deleted(visitor: Visitor, 
     page.wait_for_selector(".welcome h1")
     # Who leaves the page has not undone it.
     page.goto("about:blank")
-    until = time.monotonic() + 60
-    while time.monotonic() < until:
+
+    def gone() -> bool:
         with contextlib.suppress(NotFound):
-            site.ask(site.service.conversations.get(here.partition("?c=")[2]))
-            time.sleep(0.05)
-            continue
-        break
-    assert time.monotonic() < until
+            return not site.ask(site.service.conversations.get(here.partition("?c=")[2]))
+        return True
+
+    eventually(gone)
     page.go_back()
     page.wait_for_selector(".welcome h1")
 
@@ -338,7 +352,7 @@ def test_a_poisoned_document_and_answer_do_nothing(visitor: Visitor) -> None:
     for part in (".chat", ".panel", ".reader"):
         for link in page.locator(f"{part} a").all():
             assert not (link.get_attribute("href") or "").startswith("javascript")
-    page.wait_for_timeout(300)
+    page.evaluate("new Promise(requestAnimationFrame)")  # what is in the page has been drawn, and its parts asked for
     assert page.evaluate("[...window.seen]") == []
 
 
@@ -402,11 +416,19 @@ def test_a_question_in_parts_shows_where_it_is_and_can_be_stopped(visitor: Visit
 def test_a_turn_goes_on_while_its_page_is_reloaded_and_is_found_again(visitor: Visitor, site: Site) -> None:
     page = visitor.page
     page.fill("#question", "Another story about the kettle")
+    page.route("**/queue/join*", lambda _: None)
+    with page.expect_request("**/queue/join*"):
+        page.press("#question", "Enter")
+    page.unroute("**/queue/join*")
+    page.reload()
+    page.wait_for_selector(".welcome h1")
+    assert page.input_value("#question") == "Another story about the kettle", "it had not begun"
     page.press("#question", "Enter")
     page.wait_for_selector('.turn:has-text("Once upon a time")')
     conversation = page.url.partition("?c=")[2]
     page.reload()
     page.wait_for_selector('.turn[data-state="running"]:has-text("Once upon a time")')
+    assert page.input_value("#question") == ""
     # Another conversation, and back.
     page.click('[data-action="new"]')
     page.wait_for_selector(".welcome h1")
@@ -424,19 +446,47 @@ def test_a_turn_goes_on_while_its_page_is_reloaded_and_is_found_again(visitor: V
 
 
 def test_a_phone_that_loses_the_network_twice_has_its_answer(browser: Browser, site: Site) -> None:
-    from tests.ui.conftest import Visitor
+    from tests.ui.conftest import SENTENCES, Visitor
 
     context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     person = Visitor(context, site.address)
     page = person.page
-    page.fill("#question", "Another story about the kettle")
+    page.fill("#question", "Tell me a tale of the kettle")
     page.tap('.composer [data-action="send"]')
-    for _ in range(2):
-        page.wait_for_selector('.turn:has-text("Once upon a time")')
-        context.set_offline(True)
-        page.wait_for_function("!navigator.onLine")
+    SENTENCES.release()
+    page.wait_for_selector('.turn:has-text("kettle 0")')
+    lost: list[str] = []
+
+    def looks(route: Route) -> None:
+        """The network goes once more while the page looks for what it has missed."""
+        if "open_conversation" in (route.request.post_data or "") and not lost:
+            lost.append(route.request.url)
+            route.abort("internetdisconnected")
+        else:
+            route.continue_()
+
+    page.route(re.compile("component_server"), looks)
+    context.set_offline(True)
+    page.wait_for_function("!navigator.onLine")
+    with page.expect_request(re.compile("queue/join")):  # it asks for the pictures of the running turn
         context.set_offline(False)
-    page.wait_for_selector('.turn[data-state="answered"]:has-text("kettle 299")')
+    assert lost
+    SENTENCES.release()
+    page.wait_for_selector('.turn[data-state="running"]:has-text("kettle 1")')
+
+    # The second time what is open breaks as well, upon which the frame's own program loads the page again.
+    page.fill("#question", "And the lid?")
+    with page.expect_navigation():
+        context.set_offline(True)
+        site.cut()
+        SENTENCES.release()
+        context.set_offline(False)
+    page.wait_for_selector('.turn[data-state="running"]:has-text("kettle 2")')
+    assert page.input_value("#question") == "And the lid?", "what was being written is kept"
+    SENTENCES.release()
+    page.wait_for_selector('.turn[data-state="running"]:has-text("kettle 3")')
+    SENTENCES.release()
+    page.wait_for_selector('.turn[data-state="answered"]:has-text("kettle 4")')
     assert page.locator(".turn").count() == 1
     assert not page.locator(".held").is_visible()
     person.ask("How often should I descale it?")
@@ -654,28 +704,38 @@ def test_a_busy_server_is_not_taken_for_one_that_went_away(visitor: Visitor) -> 
     page.fill("#question", "Tell me a story about the kettle")
     page.press("#question", "Enter")
     page.wait_for_selector('.turn:has-text("Once upon a time")')
-    # Ten times as fast: the server takes eight seconds to say that it is there.
+    # The server takes eight seconds to say that it is there, of a clock that goes when it is told to.
+    page.clock.install()
+    page.clock.pause_at(page.evaluate("Date.now()") + 1000)
     page.evaluate(
         """() => {
-            const [after, limit] = [window.setTimeout, AbortSignal.timeout];
-            window.setTimeout = (call, wait, ...more) => after(call, wait === 4000 ? 100 : wait, ...more);
-            AbortSignal.timeout = (wait) => limit.call(AbortSignal, wait / 10);
+            window.asked = 0;
+            AbortSignal.timeout = (wait) => {
+                window.asked += 1;
+                const over = new AbortController();
+                setTimeout(() => over.abort(), wait);
+                return over.signal;
+            };
         }"""
     )
-    said = list[str]()
+    said: list[Route] = []
+    page.route("**/health", lambda route: said.append(route))
 
-    def slowly(route: Route) -> None:
-        time.sleep(0.8)
-        said.append(route.request.url)
-        route.fulfill(json={})
+    def asked(times: int) -> bool:
+        if page.evaluate("window.asked") < times:
+            page.clock.run_for(500)
+        return len(said) == times
 
-    page.route("**/health", slowly)
-    until = time.monotonic() + 60
-    while len(said) < 3 and time.monotonic() < until:
-        page.wait_for_timeout(50)
+    for times in (1, 2, 3):
+        eventually(lambda times=times: asked(times))
+        page.clock.run_for(8000)
+        with page.expect_response(said[-1].request.url):
+            said[-1].fulfill(json={})
     assert not page.locator(".held").is_visible()
     assert page.locator(".turn").count() == 1
-    page.wait_for_selector('.turn[data-state="answered"]')
+    page.clock.resume()
+    page.click('[data-action="stop"]')
+    page.wait_for_selector('.turn[data-state="interrupted"]')
 
 
 def test_back_walks_the_conversations_and_two_tabs_agree(visitor: Visitor, tmp_path: Path) -> None:

@@ -250,9 +250,11 @@ async function attend(stream) {
     if (running?.stream !== stream) return;
     missed = reached ? 0 : missed + 1;
     broken = broken || away || !reached;
+    away = false;
     if (reached && conversation && (broken || Date.now() - running.seen > 8000)) {
-      if (await look(broken)) return;
-      broken = away = false;
+      const drawn = await look(broken);
+      if (drawn) return;
+      broken &&= drawn === null;
     }
     if (missed < 2 || running?.stream !== stream) continue;
     const { article, replaced } = running;
@@ -282,10 +284,11 @@ async function recover(id, asked) {
 }
 const lastAsked = (answer) => answer.turns.length && anaphora.element(answer.turns.at(-1).html).querySelector(".asked").textContent;
 // Look at what the server has of the conversation: whether the turn has ended unseen, or its pictures must be asked for.
+// Gives null where it could not be looked at.
 async function look(broken) {
   const mine = opening, { stream } = running;
   const answer = await server.open_conversation({ id: conversation }).catch(() => null);
-  if (!answer || answer.error || mine !== opening || running?.stream !== stream) return false;
+  if (!answer || answer.error || mine !== opening || running?.stream !== stream) return null;
   const { article } = running, asked = article.querySelector(".asked").textContent;
   if (lastAsked(answer) !== asked) return false; // it is about to begin
   const last = answer.turns.at(-1);
@@ -542,7 +545,14 @@ addEventListener("popstate", () => {
   else fresh();
 });
 
-settle();
+// The frame loads the page again once a broken connection is back: what was being written, or has not begun, stays.
+const unsent = () => question.value || (running && !running.article.dataset.drawn ? running.article.querySelector(".asked").textContent : "");
+try {
+  const tab = sessionStorage;
+  addEventListener("pagehide", () => tab.setItem("anaphora-unsent", unsent()));
+  if (performance.getEntriesByType("navigation")[0]?.type === "reload") question.value = tab.getItem("anaphora-unsent") || "";
+} catch { /* private windows: nothing is kept */ }
+grow();
 const asked = new URLSearchParams(location.search);
 if (asked.get("c")) open(asked.get("c")).then(() => { settled = true; });
 else {

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from index.documents import Document
+from index.documents import Document, MetadataValue
 from index.encoders import CachedQueries, Encoder, Vectors
 from index.errors import CollectionCorrupt, CollectionMismatch, CollectionNotFound, IndexingError, InvalidName
 from index.fusion import CONFIDENCE_RANK, DEFAULT_K, document_prior, fuse, query_confidence
@@ -345,6 +345,11 @@ class Collection:
         """All documents, by id."""
         with self._reading() as generation:
             return generation.records.documents()
+
+    def metadata_values(self, key: str) -> list[MetadataValue]:
+        """Every value that passages have of a metadata key, by which `where` finds them."""
+        with self._reading() as generation:
+            return generation.records.metadata_values(key)
 
     def passage_vectors(self, ids: Sequence[str]) -> Vectors:
         """Vectors of these passages, `(len(ids), dimension)` float32, normalised; raises KeyError."""

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from index.documents import LABELS, Document, Metadata, section_of, section_values
+from index.documents import LABELS, Document, Metadata, MetadataValue, section_of, section_values
 from index.errors import CollectionCorrupt, DocumentNotFound
 from index.query import Box, Passage, Where
 from text.languages import ENGLISH, analysis
@@ -69,7 +69,7 @@ class Records:
         self._path = path
         self._lock = threading.Lock()
         self._rows = 0
-        self._values: dict[str, dict[Any, list[int]]] = {}
+        self._values: dict[str, dict[tuple[bool, Any], list[int]]] = {}
         # A finished version never changes, which spares SQLite its locks and lets any process read.
         self._db = sqlite3.connect(f"{path.absolute().as_uri()}?immutable=1", uri=True, check_same_thread=False)
 
@@ -168,16 +168,25 @@ class Records:
             rows = self._rows = self._rows or self._db.execute("SELECT count(*) FROM passages").fetchone()[0]
         mask = np.ones(rows, dtype=np.bool_)
         for key, wanted in where.items():
-            if key not in self._values:
-                groups: dict[Any, list[int]] = {}
-                for value, row in self._rows_by_value(key):
-                    groups.setdefault(_typed(value), []).append(row)
-                self._values[key] = groups
+            groups = self._groups(key)
             matching = np.zeros(rows, dtype=np.bool_)
             for value in wanted if isinstance(wanted, list | tuple | set) else [wanted]:
-                matching[self._values[key].get(_typed(value), [])] = True
+                matching[groups.get(_typed(value), [])] = True
             mask &= matching
         return mask
+
+    def metadata_values(self, key: str) -> list[MetadataValue]:
+        """Every value that passages have of a metadata key."""
+        return [value for _, value in self._groups(key)]
+
+    def _groups(self, key: str) -> dict[tuple[bool, Any], list[int]]:
+        """Rows by the value, typed, that they have of a metadata key."""
+        if key not in self._values:
+            groups: dict[tuple[bool, Any], list[int]] = {}
+            for value, row in self._rows_by_value(key):
+                groups.setdefault(_typed(value), []).append(row)
+            self._values[key] = groups
+        return self._values[key]
 
     def _rows_by_value(self, key: str) -> list[tuple[Any, int]]:
         """Each passage that has a metadata key, with its value."""

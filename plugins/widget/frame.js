@@ -4,14 +4,15 @@ const t = (text) => words[text] || text;
 const part = (id) => document.getElementById(id);
 const turns = part("turns"), question = part("question"), button = part("send"), ask = button.textContent;
 const KEPT = 20, AGE = 24 * 3600 * 1000, STORE = `anaphora-widget ${given.collection || ""}`;
-let said = [], running = null, settle = () => {}, site = null, page = null, left = "";
+const names = { version: t("Version"), product: t("Product"), language: t("Language") }, fixed = JSON.parse(given.where || "{}");
+let said = [], picked = {}, running = null, settle = () => {}, site = null, page = null, left = "", waiting = 0, searching = null;
 
 // A conversation outlives a change of the site's page: it lies in the frame's own storage, where a browser gives one.
 const store = (write) => { try { return write(localStorage); } catch { return null; } };
-const keep = () => store((where) => where.setItem(STORE, JSON.stringify({ at: Date.now(), said })));
+const keep = () => store((where) => where.setItem(STORE, JSON.stringify({ at: Date.now(), said, picked })));
 const kept = () => {
   const found = JSON.parse(store((where) => where.getItem(STORE)) || "null");
-  return found && Date.now() - found.at < AGE ? found.said : [];
+  return found && Date.now() - found.at < AGE ? found : {};
 };
 // Only the sites that the operator named hear anything, and only once they have called.
 const tell = (name, detail = {}) => { if (site) parent.postMessage({ anaphora: name, ...detail }, site); };
@@ -59,12 +60,13 @@ function choices(turn, answer, done, shown) {
   for (const { text } of done.alternatives) pressable(group, text, () => send(text));
   settle = () => { group.remove(); answer.innerHTML = shown.html; };
 }
-function show(turn, answer, { shown, done }) {
+function show(turn, answer, { text, shown, done }) {
   answer.innerHTML = shown.html;
   answer.classList.remove("streaming");
   for (const notice of shown.notices) add(turn, "p", "notice", notice);
   sources(turn, shown.sources);
   choices(turn, answer, done, shown);
+  if (done.status === "refused" && given.search) pressable(add(turn, "div", "choices"), t("Search for this instead"), () => { question.value = text; find(); });
   turn.dataset.state = done.status;
 }
 function begin(text) {
@@ -87,15 +89,17 @@ const call = (path, more = {}) => fetch(`v1/widget/${path}`, {
   ...more, credentials: "omit",
   headers: { "Content-Type": "application/json", "Accept-Language": document.documentElement.lang, Authorization: `Bearer ${given.key}` },
 });
+function body(text) {
+  const history = said.slice(-6).flatMap((one) => [{ role: "user", text: one.text }, { role: "assistant", text: one.done.answer }]);
+  return JSON.stringify({ question: text, collection: given.collection || "", history, page, where: { ...fixed, ...picked } });
+}
 async function answer(text) {
   const [turn, answer] = begin(text);
   answer.classList.add("streaming");
   answer.textContent = "…";
-  const history = said.slice(-6).flatMap((one) => [{ role: "user", text: one.text }, { role: "assistant", text: one.done.answer }]);
   let written = "", shown = null, done = null, failed = "";
   try {
-    const body = JSON.stringify({ question: text, collection: given.collection || "", history, page });
-    const response = await call("turns", { method: "POST", body, signal: running.signal });
+    const response = await call("turns", { method: "POST", body: body(text), signal: running.signal });
     if (!response.ok) throw new Error((await response.json()).error.message);
     for await (const event of events(response)) {
       if (event.type === "token") answer.textContent = written += event.text;
@@ -112,7 +116,7 @@ async function answer(text) {
     const { answer: whole, status, alternatives } = done;
     said = [...said, { text, shown, done: { answer: whole, status, alternatives } }].slice(-KEPT);
     keep();
-    show(turn, answer, { shown, done });
+    show(turn, answer, { text, shown, done });
   } else {
     answer.classList.add("failed");
     answer.textContent = [running.signal.aborted && written, failed || t("The connection was lost. Ask again.")].filter(Boolean).join("\n\n");
@@ -124,6 +128,8 @@ async function answer(text) {
 async function send(text) {
   if (!text || running) return;
   running = new AbortController();
+  forget();
+  await choosing;
   button.textContent = t("Stop");
   question.focus();
   await answer(text);
@@ -140,6 +146,67 @@ async function suggest() {
   for (const text of texts) pressable(part("suggested"), text, () => send(text));
 }
 
+// Sections that fit what is typed so far, until it is asked.
+function forget() {
+  clearTimeout(waiting);
+  searching?.abort();
+  part("results").hidden = true;
+  part("found").replaceChildren();
+}
+async function find() {
+  forget();
+  const text = question.value.trim(), mine = (searching = new AbortController());
+  if (text.length < 3 || running) return;
+  const response = await call("search", { method: "POST", body: body(text), signal: mine.signal }).catch(() => null);
+  const rows = response?.ok ? await response.json().catch(() => []) : [];
+  if (mine.signal.aborted || !rows.length) return;
+  for (const row of rows) {
+    const card = add(part("found"), "li", "card");
+    const title = add(card, row.url ? "a" : "span", "place", row.label);
+    if (row.url) Object.assign(title, { href: row.url, target: "_blank", rel: "noopener" });
+    addHtml(card, "div", "quote", row.html);
+    // Two versions of a page have the same headings.
+    if (row.url && rows.filter(({ label }) => label === row.label).length > 1) add(card, "p", "note", row.url.replace(/^https?:\/\/|#.*/g, ""));
+  }
+  part("results").hidden = false;
+  part("count").textContent = `${t("Found")}: ${rows.length}`;
+}
+// Up from the question to what was found, and back.
+function step(event) {
+  const stops = [...part("found").querySelectorAll(".place[href]"), question], at = stops.indexOf(event.target);
+  const next = { ArrowUp: stops[at - 1], ArrowDown: stops[at + 1] }[event.key];
+  if (at < 0 || !next || question.value.includes("\n")) return;
+  event.preventDefault();
+  next.focus();
+}
+// What the operator lets visitors narrow the search by, unless the site has decided.
+async function choose() {
+  const response = given.key && await call(`filters?collection=${encodeURIComponent(given.collection || "")}`).catch(() => null);
+  const before = picked;
+  picked = {};
+  for (const [field, values] of Object.entries(response?.ok ? await response.json() : {})) {
+    const open = field in fixed ? values.filter((value) => [fixed[field]].flat().includes(value)) : values;
+    if (open.length < 2) continue;
+    if (open.includes(before[field])) picked[field] = before[field];
+    const label = add(part("filters"), "label", "", names[field.toLowerCase()] || field), select = add(label, "select");
+    for (const value of ["", ...open]) add(select, "option", "", value === "" ? t("All") : called(field, value));
+    select.selectedIndex = open.indexOf(picked[field]) + 1;
+    select.addEventListener("change", () => {
+      if (select.selectedIndex) picked[field] = open[select.selectedIndex - 1];
+      else delete picked[field];
+      keep();
+      if (!part("results").hidden) find();
+    });
+  }
+  part("filters").hidden = !part("filters").childElementCount;
+}
+function called(field, value) {
+  try {
+    if (field.toLowerCase() === "language") return new Intl.DisplayNames([look.lang], { type: "language" }).of(value);
+  } catch {}
+  return String(value);
+}
+
 part("form").addEventListener("submit", (event) => {
   event.preventDefault();
   if (running) return;
@@ -152,6 +219,11 @@ button.addEventListener("click", (event) => {
   event.preventDefault();
   running.abort();
 });
+question.addEventListener("input", () => {
+  if (!given.search) return;
+  forget();
+  waiting = setTimeout(find, 300);
+});
 question.addEventListener("keydown", (event) => {
   if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
   event.preventDefault();
@@ -159,6 +231,7 @@ question.addEventListener("keydown", (event) => {
 });
 part("new").addEventListener("click", () => {
   running?.abort();
+  forget();
   said = [];
   settle = () => {};
   turns.replaceChildren();
@@ -191,10 +264,12 @@ part("leave").addEventListener("click", () => {
 });
 part("close").addEventListener("click", () => tell("close"));
 addEventListener("keydown", (event) => {
+  step(event);
   const shortcut = event.key === "Escape" || ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "i");
   if (!shortcut) return;
   event.preventDefault();
   if (running && event.key === "Escape") running.abort();
+  else if (event.key === "Escape" && !part("results").hidden) { forget(); question.focus(); }
   else tell("close");
 });
 addEventListener("message", (event) => {
@@ -214,4 +289,6 @@ if (given.name) document.title = part("name").textContent = given.name;
 if (given.note) part("note").textContent = given.note;
 if (given.inline) part("close").hidden = true;
 if (/^https:/.test(given.logo || "")) Object.assign(part("logo"), { src: given.logo, hidden: false });
-for (const one of (said = kept())) show(...begin(one.text), one);
+({ said = [], picked = {} } = kept());
+for (const one of said) show(...begin(one.text), one);
+const choosing = choose();

@@ -7,22 +7,28 @@ The script and the page are absent until the settings name a site. Answers reach
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, FastAPI, Request
 from markupsafe import Markup
-from pydantic import Field
+from pydantic import BaseModel, Field
 from starlette.responses import HTMLResponse, Response
 
+from index.documents import MetadataValue
+from index.loaders.addresses import address_at
+from index.query import Where
 from plugins.widget.settings import WidgetSettings
 from server.api.dependencies import Service, StrictBody
 from server.api.routes.conversations import HistoryMessage
-from server.api.sse import EVENTS, TurnStream, event_bytes
+from server.api.sse import EVENTS, TurnStream, event_bytes, while_connected
 from server.chat import ChatService, DoneEvent, Forbidden, Message, TurnRequest
 from server.chat.running_turn import RunningTurn
+from server.turn.events import Evidence
+from server.turn.evidence import best_sentences
 from text.translation import LANGUAGES, speak, spoken, words
 from ui.safe_html import link_target, render_markdown
 from ui.templates import page
@@ -30,6 +36,8 @@ from ui.turns import TurnView
 
 router = APIRouter(tags=["Widget"])
 FOLDER = Path(__file__).parent
+_READ, _SHOWN, _CHARS = 10, 5, 300
+"""Passages read and sections shown while somebody types, and characters of one in which no sentence matches."""
 
 
 class ReadPage(StrictBody):
@@ -51,6 +59,22 @@ class WidgetTurn(StrictBody):
     collection: str = Field(default="", description="Empty: the default collection.")
     history: list[HistoryMessage] = Field(default=[], max_length=50, description="Oldest first.")
     page: ReadPage | None = None
+    where: Where | None = Field(default=None, description="Only passages whose metadata has these values.")
+
+    def messages(self) -> tuple[Message, ...]:
+        """Return what was said, with the page before the last exchange: "this" may mean it, "it" the last answer."""
+        history = [Message(message.role, message.text) for message in self.history]
+        if self.page is not None and self.page.words:
+            history.insert(max(0, len(history) - 2), Message("user", self.page.words))
+        return tuple(history)
+
+
+class FoundSection(BaseModel):
+    """A section that fits what is typed: its headings, its sentence as HTML, and its live page if it has one."""
+
+    label: str
+    html: str
+    url: str
 
 
 def _demand_site(service: ChatService) -> None:
@@ -77,12 +101,8 @@ async def ask(body: WidgetTurn, service: Service) -> Response:
     Takes a key of the role `reader` alone, and only where sites are named.
     """
     _demand_site(service)
-    history = [Message(message.role, message.text) for message in body.history]
-    if body.page is not None and body.page.words:
-        # Before the last exchange, so that "this" may mean the page, and "it" what was just spoken of.
-        history.insert(max(0, len(history) - 2), Message("user", body.page.words))
     turn = await service.turns.begin(
-        TurnRequest(question=body.question, collection=body.collection, history=tuple(history))
+        TurnRequest(question=body.question, collection=body.collection, history=body.messages(), where=body.where)
     )
     return TurnStream(turn, _events(turn, TurnView(turn.id, body.question, body.collection)))
 
@@ -111,6 +131,42 @@ def _shown(view: TurnView) -> dict[str, Any]:
         "sources": sorted(sources.values(), key=lambda source: source["number"]),
         "notices": [notice.text for notice in view.notices() if notice.kind != "refused"],
     }
+
+
+@router.post("/v1/widget/search", summary="Search while a visitor of a web site types")
+async def search(body: WidgetTurn, request: Request, service: Service) -> list[FoundSection]:
+    """The sections that a turn would read, best first."""
+    _demand_site(service)
+    found = await while_connected(
+        request,
+        service.turns.search(
+            body.question, collection=body.collection, history=body.messages(), k=_READ, where=body.where
+        ),
+    )
+    return await asyncio.to_thread(_sections, found.rewrite.text, found.passages)
+
+
+def _sections(question: str, passages: list[Evidence]) -> list[FoundSection]:
+    sections: dict[tuple[str, ...], FoundSection] = {}
+    for passage in passages:
+        headings = (passage.document_id, passage.title, *passage.heading)
+        if headings in sections or len(sections) == _SHOWN:
+            continue
+        fitting = best_sentences(question, [passage])
+        quote = fitting[0].quote if fitting else passage.text[:_CHARS]
+        sections[headings] = FoundSection(
+            label=" › ".join(headings[1:]),
+            html=str(render_markdown(quote)),
+            url=link_target(address_at(passage.source, quote, passage.page)) or "",
+        )
+    return list(sections.values())
+
+
+@router.get("/v1/widget/filters", summary="Metadata that a visitor can narrow a search by")
+async def filters(service: Service, collection: str = "") -> dict[str, list[MetadataValue]]:
+    """The values of what the operator named (`server.filters`), as `where` takes them."""
+    _demand_site(service)
+    return await service.turns.filters(collection or await service.turns.default_collection())
 
 
 @router.get("/v1/widget/questions", summary="Questions that the widget suggests")

@@ -3,13 +3,18 @@
   const tag = document.currentScript, here = new URL("widget", tag.src);
   // Where a documentation tool allows an address alone, they stand in its query.
   const given = { ...Object.fromEntries(new URL(tag.src).searchParams), ...tag.dataset };
+  // A filter that cannot be read must not be left out.
+  const filter = (text) => {
+    try { if (JSON.parse(text).constructor === Object) return text; } catch { /* told below */ }
+    throw new Error(`data-where is no object of JSON: ${text}`);
+  };
   const mode = given.target ? "inline" : given.mode === "panel" ? "panel" : "bubble";
   const side = given.position === "left" ? "left" : "right", label = given.label || "Ask the documentation";
   const color = /^#[0-9a-f]{6}$/i.test(given.color || "") ? given.color : "#1c5d57";
   const frame = document.createElement("iframe"), button = document.createElement("button");
   const lang = given.lang || document.documentElement.lang.split("-")[0];
   if (lang) here.searchParams.set("lang", lang);
-  const wanted = { key: given.key, collection: given.collection, name: given.name, logo: given.logo, color: given.color, note: given.disclaimer };
+  const wanted = { key: given.key, collection: given.collection, name: given.name, logo: given.logo, color: given.color, note: given.disclaimer, where: given.where && filter(given.where), search: given.search === "off" ? "" : "1" };
   const theme = () => given.theme || (document.documentElement.dataset.theme ?? document.body?.dataset.mdColorScheme ?? "");
   // What stands behind # is sent to nobody.
   const load = () => {

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from index.documents import MetadataValue
 from index.query import Where
 from rewriter.protocol import Message, PassThroughRewriter
 from server.access import Ownership
@@ -49,6 +52,7 @@ from server.turn.models import TurnModels
 from server.turn.steps import TurnFailed
 from server.turn.system_messages import history_for_model
 from text.files import NAME_RULE, is_name
+from text.sanitize import is_showable
 
 
 class SearchResult(View):
@@ -62,6 +66,7 @@ class SearchResult(View):
 
 MAX_FILTER_KEYS = 20
 MAX_FILTER_VALUES = 200
+MAX_CHOICES, MAX_CHOICE_CHARS = 100, 60
 MAX_RESULTS = 200
 HISTORY_CHARS_PER_TURN = 8
 """A message of the history may be this many times as long as a question."""
@@ -380,6 +385,16 @@ class TurnService(ServiceBase):
                 return [*curated, *chosen][:EXAMPLES]
 
     @requires("ask")
+    async def filters(self, collection: str) -> dict[str, list[MetadataValue]]:
+        """Return the values of each field that `server.filters` names, as people count. Raises NotFound."""
+        name = checked_name(collection)
+        await self.existing(name)
+        with index_errors():
+            opened = await run_blocking(lambda: self.core.opened.get(name))
+            fields = self.core.settings.server.filters.get(name, ())
+            return {field: _choices(await run_blocking(partial(opened.metadata_values, field))) for field in fields}
+
+    @requires("ask")
     async def follow_ups(self, turn_id: str) -> list[Suggestion]:
         """Headings that are questions, of sections that a turn found or next to the cited ones, and did not use.
 
@@ -434,3 +449,13 @@ def _checked_filter(where: Where | None) -> Where | None:
     if len(where) > MAX_FILTER_KEYS or values > MAX_FILTER_VALUES:
         raise InvalidRequest(f"A filter may have {MAX_FILTER_KEYS} keys and {MAX_FILTER_VALUES} values.", param="where")
     return where
+
+
+def _choices(values: Sequence[MetadataValue]) -> list[MetadataValue]:
+    """Values that a person can choose between: version 9 before 10."""
+
+    def natural(value: MetadataValue) -> list[str | int]:
+        return [int(part) if n % 2 else part for n, part in enumerate(re.split(r"(\d+)", str(value).casefold()))]
+
+    shown = [value for value in values if len(text := str(value)) <= MAX_CHOICE_CHARS and text and is_showable(text)]
+    return sorted(shown, key=natural)[:MAX_CHOICES]

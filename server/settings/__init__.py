@@ -166,6 +166,11 @@ class ServerSettings(SettingsGroup):
         description="Questions that the welcome page shows as they are, by the collection's name, such as "
         '`{docs = ["How do I add documents?"]}`. With fewer than four, headings that are questions follow.',
     )
+    filters: dict[str, tuple[Annotated[str, Field(pattern=r"\S", max_length=100)], ...]] = Field(
+        {},
+        description="Metadata that visitors of the widget can narrow the search by, by the collection's name, such as "
+        '`{docs = ["version", "product", "language"]}`: the keys of front matter.',
+    )
     trusted_hosts: tuple[str, ...] = Field(
         (),
         description="Names under which people reach the server, such as `docs.example.org` or `*.example.org`; beside "

@@ -348,6 +348,13 @@ API: dict[str, tuple[dict[str, int], Build]] = {
         {**by_role(OK, 403, 403, foreign=404, root=403)},
         at("/v1/widget/turns", json={"question": "What does wood cost?", "collection": NAMES["collection"]}),
     ),
+    "POST /v1/widget/search": (
+        {**by_role(OK, 403, 403, foreign=404, root=403)},
+        at("/v1/widget/search", json={"question": "What does wood cost?", "collection": NAMES["collection"]}),
+    ),
+    "GET /v1/widget/filters": (
+        {**by_role(OK, 403, 403, foreign=404, root=403)}, at("/v1/widget/filters?collection={collection}")
+    ),
     "GET /v1/widget/questions": (
         {**by_role(OK, 403, 403, foreign=404, root=403)}, at("/v1/widget/questions?collection={collection}")
     ),

@@ -233,6 +233,140 @@ def test_the_site_and_its_visitor_drive_it(
     context.close()
 
 
+VERSIONS = {"9.2": "seven days", "10.0": "thirty days"}
+
+
+def versions(running: Running, folder: Path) -> None:
+    """Index a page for each version, with metadata that no page should be able to misuse, as `manual`."""
+    folder.mkdir()
+    for version, kept in VERSIONS.items():
+        (folder / f"{version}.md").write_text(
+            f'---\nversion: "{version}"\nlanguage: en\nowner: "<img src=x onerror=owned=1>"\nurl: https://docs.example/{version}/'
+            f"\n---\n# Backups\n\n## Retention\n\nA backup is kept for {kept}. <img src=x onerror=owned=1>\n",
+            "utf-8",
+        )
+    job = running.finished(running.call(running.service.collections.index_paths("manual", [folder])).id)
+    assert job.state == "done", job.message
+
+
+@pytest.mark.browser
+def test_typing_finds_sections_and_a_visitor_picks_the_version(
+    browser: Browser, web_site: tuple[int, Path], serve: Serve, settings_for: MakeSettings, tmp_path: Path
+) -> None:
+    port, folder = web_site
+    running = serve(
+        settings_for(
+            "none",
+            plugins={"widget": {"origins": [f"http://127.0.0.1:{port}"]}},
+            server={"filters": {"manual": ["version", "language", "nothing"]}},
+        )
+    )
+    add_widget(running.app, running.service)
+    versions(running, tmp_path / "manual")
+    attributes = {
+        "index": "",
+        "old": """data-where='{"version": "9.2"}'""",
+        "off": 'data-search="off"',
+        "bad": "data-where=version=9",
+    }
+    for name, more in attributes.items():
+        (folder / f"{name}.html").write_text(
+            f'<!doctype html><title>Shop</title><script src="{running.url}/widget.js" async {more} '
+            f'data-key="{key(running, "reader")}" data-collection="manual"></script>',
+            "utf-8",
+        )
+    context = browser.new_context(service_workers="block")
+    page = context.new_page()
+    page.set_default_timeout(90_000)
+    page.goto(f"http://127.0.0.1:{port}/")
+    page.click("button:text('Ask the documentation')")
+    frame = page.frame_locator("iframe")
+    # What has two values can be picked, the later version last.
+    picker = frame.get_by_label("Version")
+    picker.wait_for()
+    assert picker.locator("option").all_inner_texts() == ["All", "9.2", "10.0"]
+    assert frame.locator("#filters select").count() == 1
+
+    frame.locator("#question").press_sequentially("How long are backups kept?")
+    links = frame.locator("#found a")
+    frame.locator("#found li:nth-child(2)").wait_for()
+    assert {link.split("#")[0] for link in links.evaluate_all("all => all.map((a) => a.href)")} == {
+        f"https://docs.example/{version}/" for version in VERSIONS
+    }
+    assert frame.locator("#count").inner_text() == "Found: 2"
+    assert set(frame.locator("#found .note").all_inner_texts()) == {f"docs.example/{version}/" for version in VERSIONS}
+    picker.select_option("10.0")
+    frame.locator(
+        "#found li:only-child a[href^='https://docs.example/10.0/#:~:text=A%20backup%20is%20kept']"
+    ).wait_for()
+    inner = next(frame for frame in page.frames if frame.url.startswith(running.url))
+    assert violations(inner) == []
+    frame.locator("#question").press("ArrowUp")
+    assert frame.locator("#found a:focus").inner_text() == "Backups › Retention"
+    frame.locator("#found a").press("ArrowDown")
+    frame.locator("#question:focus").press("Enter")
+    frame.locator("article[data-state=quoted]").wait_for()
+    assert "thirty days" in frame.locator("article .answer").inner_text()
+    assert "seven days" not in frame.locator("article").inner_text()
+    assert frame.locator("#results").is_hidden()
+    # Escape takes away what was found, and only then the chat.
+    frame.locator("#question").press_sequentially("backups")
+    frame.locator("#found a").wait_for()
+    frame.locator("#question").press("Escape")
+    assert frame.locator("#results").is_hidden()
+    assert frame.locator("#question").is_visible()
+    assert inner.evaluate("window.owned") is None
+
+    # The choice outlives the page; what the site fixes is no choice.
+    page.reload()
+    page.click("button:text('Ask the documentation')")
+    assert frame.get_by_label("Version").input_value() == "10.0"
+    page.goto(f"http://127.0.0.1:{port}/old.html")
+    page.evaluate("anaphora.ask('How long is a backup kept now?')")
+    last = frame.locator("article").last
+    frame.locator("article:nth-child(2)[data-state=quoted]").wait_for()
+    assert "seven days" in last.locator(".answer").inner_text()
+    assert frame.get_by_label("Version").count() == 0
+
+    page.goto(f"http://127.0.0.1:{port}/off.html")
+    page.click("button:text('Ask the documentation')")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    frame.locator("#question").press_sequentially("How long are backups kept?")
+    frame.locator("#question").press("Enter")
+    frame.locator("article:nth-child(3)[data-state=quoted]").wait_for()
+    assert not any(url.endswith("/search") for url in asked)
+    with page.expect_event("pageerror") as error:
+        page.goto(f"http://127.0.0.1:{port}/bad.html")
+    assert "data-where is no object of JSON: version=9" in error.value.message
+    context.close()
+
+
+def test_what_is_found_and_picked_keeps_to_the_operators_words(
+    serve: Serve, settings_for: MakeSettings, tmp_path: Path
+) -> None:
+    running = serve(
+        settings_for(
+            "none",
+            plugins={"widget": {"origins": ["https://www.example.org"]}},
+            server={"filters": {"manual": ["version"]}},
+        )
+    )
+    versions(running, tmp_path / "manual")
+    with running.client(headers={"Authorization": f"Bearer {key(running, 'reader')}"}) as client:
+        assert client.get("/v1/widget/filters?collection=manual").json() == {"version": ["9.2", "10.0"]}
+        assert client.get("/v1/widget/filters?collection=docs").json() == {}
+        body = {"question": "How long are backups kept?", "collection": "manual", "where": {"version": ["9.2"]}}
+        found = client.post("/v1/widget/search", json=body).json()
+        assert [row["label"] for row in found] == ["Backups › Retention"]
+        assert "<img" not in found[0]["html"]
+        wrong = client.post("/v1/widget/search", json={**body, "where": {f"k{n}": 1 for n in range(99)}})
+        assert wrong.status_code == 400
+    with running.client(headers={"Authorization": f"Bearer {key(running, 'agent')}"}) as client:
+        assert client.post("/v1/widget/search", json=body).status_code == 403
+        assert client.get("/v1/widget/filters").status_code == 403
+
+
 def test_it_weighs_little(serve: Serve, settings_for: MakeSettings) -> None:
     running = serve(settings_for("none", plugins={"widget": {"origins": ["https://www.example.org"]}}))
     add_widget(running.app, running.service)

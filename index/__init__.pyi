@@ -14,6 +14,5 @@ from index.query import Passage as Passage
 from index.query import Query as Query
 from index.rerank import Reranker as Reranker
 from index.rerank import load_reranker as load_reranker
-from index.retriever import HybridRetriever as HybridRetriever
 from index.stores import StoreSpec as StoreSpec
 from index.stores import VectorStore as VectorStore

@@ -1,7 +1,7 @@
 """The server: settings, language models, the turn, the chat service, storage, and the HTTP API over them.
 
 The names listed here are the public ones; they are imported on first use: `create_app(service, settings)` within `async
-with open_service(settings) as service`; and a client of such a server.
+with open_service(settings) as service`.
 """
 
 from text.modules import exports

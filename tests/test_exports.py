@@ -14,7 +14,7 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parent.parent
 EXPORTS = {
     "index": {
-        "Collection", "Document", "Encoder", "Hit", "HybridRetriever", "IndexingError", "Passage", "Query", "Reranker",
+        "Collection", "Document", "Encoder", "Hit", "IndexingError", "Passage", "Query", "Reranker",
         "Section", "StoreSpec", "VectorStore", "delete_collection", "delete_documents", "index_documents",
         "index_paths", "list_collections", "load_encoder", "load_reranker",
     },
@@ -32,7 +32,7 @@ EXPORTS = {
         "AsyncRewriter", "Conversation", "Decision", "Message", "PassThroughRewriter", "PromptedRewriter", "Rewrite",
         "Rewriter", "RewriterError", "RunError", "Serving", "load_rewriter", "read_recipe", "train",
     },
-    "server": {"AnaphoraClient", "ApiError", "ChatError", "ChatService", "Settings", "create_app", "open_service"},
+    "server": {"ChatError", "ChatService", "Settings", "create_app", "open_service"},
     "ui": {"mount"},
     "text": {
         "MissingExtra", "PluginError", "Sentence", "is_name", "replacing", "sentence_spans", "sanitize_text", "stems",

@@ -1,6 +1,6 @@
 """A LangGraph program over Anaphora's API: questions are answered from the documents, and the rest goes to a person.
 
-    pip install langgraph httpx
+    pip install langgraph anaphora-client
     anaphora serve --docs path/to/docs &
     python docs/examples/langgraph_support.py "How do I appeal a decision?" "And by fax?"
 
@@ -13,10 +13,9 @@ import os
 import sys
 from typing import Any, Literal, TypedDict
 
+from anaphora_client import AnaphoraClient
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
-
-from server import AnaphoraClient
 
 
 class Support(TypedDict, total=False):

@@ -1,6 +1,6 @@
 """A Slack bot that answers from your documents when it is mentioned; a thread is a conversation.
 
-    pip install slack_bolt httpx
+    pip install slack_bolt anaphora-client
     export SLACK_BOT_TOKEN=xoxb-… SLACK_APP_TOKEN=xapp-…      # socket mode; scopes app_mentions:read, chat:write,
     python docs/examples/slack_bot.py                         # channels:history
 
@@ -14,7 +14,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from server import AnaphoraClient, ApiError
+from anaphora_client import AnaphoraClient, ApiError
 
 _MENTION = re.compile(r"<@[A-Z0-9]+>\s*")
 _LONGEST = 3000

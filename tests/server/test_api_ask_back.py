@@ -7,8 +7,8 @@ from typing import Any
 
 import openai
 import pytest
+from anaphora_client import AnaphoraClient, ClientAnswer
 
-from server.client import AnaphoraClient, ClientAnswer
 from server.store import credentials
 from tests.serving import MakeSettings, Running, Serve
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import ast
+import shutil
+import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
+from anaphora_client import AnaphoraClient, ApiError, ClientAnswer, mcp_settings
+from anaphora_client.langchain import AnaphoraRetriever, anaphora_tools
 
 from cli.config import openapi_text
-from server import client as module
-from server.client import AnaphoraClient, ApiError, ClientAnswer
 from testing.openai_server import FakeOpenAIServer
 from tests.serving import Running
 
@@ -56,19 +58,53 @@ def test_a_program_searches_asks_and_manages_documents(running: Running, llm: Fa
         assert failed.value.code == "llm_failed"
 
 
-def test_the_client_needs_httpx_alone() -> None:
-    tree = ast.parse(Path(module.__file__).read_text("utf-8"))
-    roots = {
-        name.partition(".")[0]
-        for node in ast.walk(tree)
-        for name in (
-            [node.module or ""]
-            if isinstance(node, ast.ImportFrom)
-            else [one.name for one in getattr(node, "names", [])]
-        )
-        if isinstance(node, ast.Import | ast.ImportFrom)
-    }
-    assert roots - set(sys.stdlib_module_names) == {"httpx"}
+def test_the_metadata_of_passages_narrows_search_and_answer(running: Running, llm: FakeOpenAIServer) -> None:
+    with AnaphoraClient(running.url) as client:
+        assert client.search("How long is parental leave?", where={"source": "travel.md"}) != []
+        assert client.search("How long is parental leave?", where={"product": "none"}) == []
+        assert client.ask("How long is parental leave?", where={"product": "none"}).status == "refused"
+
+
+def test_a_langchain_retriever_searches_follow_ups_with_their_history(running: Running) -> None:
+    with AnaphoraClient(running.url) as client:
+        history = [{"role": "user", "content": "How do I apply for parental leave?"}]
+        first, *_ = AnaphoraRetriever(client=client, collection="docs", history=history, k=3).invoke("And by fax?")
+        assert "sent by fax" in first.page_content
+        assert first.metadata["heading"] == "Applying"
+        whole = client.document("docs", first.metadata["document_id"])
+        assert whole[first.metadata["start"] : first.metadata["end"]] == first.page_content
+        assert len(AnaphoraRetriever(client=client, k=2).invoke("form")) == 2
+
+
+def test_an_agent_searches_and_asks_with_the_tools(running: Running, llm: FakeOpenAIServer) -> None:
+    with AnaphoraClient(running.url) as client:
+        search, ask = anaphora_tools(client, "docs", k=1)
+        assert search.invoke({"query": "lost badge"}).startswith("[1] Badges > Lost badges\nA lost badge")
+        assert ask.invoke({"question": "How long is parental leave?"}).startswith("answered: Parental leave lasts")
+
+
+def test_mcp_programs_connect_or_start_a_server() -> None:
+    connected = mcp_settings("http://127.0.0.1:7860/", key="k")["mcpServers"]["anaphora"]
+    assert (connected["url"], connected["headers"]) == ("http://127.0.0.1:7860/mcp", {"Authorization": "Bearer k"})
+    started = mcp_settings(key="k", collection="docs")["mcpServers"]["anaphora"]
+    assert started == {"command": "anaphora", "args": ["mcp", "--collection", "docs"], "env": {"ANAPHORA_KEY": "k"}}
+
+
+def test_the_wheel_of_the_client_needs_httpx_alone(tmp_path: Path) -> None:
+    """Its own modules are read from the wheel; of other libraries only httpx and its parts may be imported."""
+    build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(tmp_path)]
+    source = tmp_path / "source"
+    shutil.copytree(REPOSITORY / "client", source, ignore=shutil.ignore_patterns("build", "*.egg-info"))
+    subprocess.run([*build, str(source)], check=True, capture_output=True, timeout=120)
+    (wheel,) = tmp_path.glob("anaphora_client-*.whl")
+    assert "anaphora_client/py.typed" in zipfile.ZipFile(wheel).namelist()
+    program = (
+        f"import sys; sys.path.insert(0, {str(wheel)!r}); import httpx; earlier = set(sys.modules); "
+        "import anaphora_client; names = {name.partition('.')[0] for name in set(sys.modules) - earlier}; "
+        "print(*names - set(sys.stdlib_module_names))"
+    )
+    run = subprocess.run([sys.executable, "-I", "-c", program], check=True, capture_output=True, text=True, timeout=60)
+    assert run.stdout.split() == ["anaphora_client"]
 
 
 def test_the_description_of_the_api_in_the_repository_is_current() -> None:

@@ -5,12 +5,18 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from anaphora_client import AnaphoraClient
+from anaphora_client.langchain import AnaphoraRetriever
+from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
 
-from server.client import AnaphoraClient
 from testing.openai_server import FakeOpenAIServer
 from tests.serving import Running
 
@@ -115,3 +121,42 @@ def test_the_slack_bot_answers_a_thread_as_plain_text(running: Running, llm: Fak
         assert "[1] Parental leave" in said
         assert "form PL-7" in str(llm.requests[-1]["messages"])
         assert reply(client, thread, "UBOT", "nowhere").startswith("I cannot answer now: There is no collection")
+
+
+class Searching(BaseChatModel):
+    """Calls the search tool once and then answers with what it was given."""
+
+    @property
+    def _llm_type(self) -> str:
+        return "searching"
+
+    def bind_tools(self, tools: Sequence[Any], **options: Any) -> Searching:
+        return self
+
+    def _generate(self, messages: list[BaseMessage], *args: Any, **options: Any) -> ChatResult:
+        last = messages[-1]
+        if isinstance(last, ToolMessage):
+            message = AIMessage(f"The documentation says: {last.text}")
+        else:
+            call = {"name": "search_documentation", "args": {"query": last.text}, "id": "1"}
+            message = AIMessage("", tool_calls=[call])
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+
+def test_the_chain_and_the_agent_answer_from_what_was_found(running: Running) -> None:
+    seen: list[str] = []
+
+    class Recording(GenericFakeChatModel):
+        def _generate(self, messages: list[BaseMessage], *args: Any, **options: Any) -> ChatResult:
+            seen.extend(message.text for message in messages)
+            return super()._generate(messages, *args, **options)
+
+    program = example("langchain_rag")
+    with AnaphoraClient(running.url) as client:
+        model = Recording(messages=iter([AIMessage("By fax [1].")]))
+        chain = program.chain(AnaphoraRetriever(client=client, k=2), model)
+        assert chain.invoke("May form PL-7 be sent by fax?") == "By fax [1]."
+        assert "sent by fax to the number 555-0199" in seen[0]
+        assert seen[1] == "May form PL-7 be sent by fax?"
+        answer = program.ask_agent(client, Searching(), "form PL-7 by fax", "docs")
+        assert answer.startswith("The documentation says: [1] Parental leave")

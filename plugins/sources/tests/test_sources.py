@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from anaphora_client import AnaphoraClient
 from typer.testing import CliRunner
 
 from cli import add_plugin_commands, app
@@ -17,7 +18,6 @@ from cli.serve import watch
 from cli.shared.state import State
 from plugins.sources.service import follow
 from plugins.sources.tests.web_servers import FakeSite
-from server.client import AnaphoraClient
 from server.mcp_tools import AskTool
 from server.store.records import Job
 from testing.plugin import PluginContract

@@ -1,13 +1,9 @@
-"""A client of the HTTP API in one file: searching, asking (also as a stream), collections, documents.
-
-It needs httpx and nothing else of Anaphora, so it may be copied into another program. The whole API is described in
-`docs/operate/openapi.json`.
-"""
+"""Search, ask (also as a stream) and manage documents over the HTTP API of an Anaphora server."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -26,8 +22,12 @@ class ApiError(Exception):
         self.code = code
 
 
-class EarlierWords(TypedDict):
-    """Something said before the question."""
+Where = Mapping[str, str | int | float | bool | Sequence[str | int | float | bool]]
+"""Values that the metadata of passages must have; of a list, any one."""
+
+
+class Message(TypedDict):
+    """A message before the question."""
 
     role: Literal["user", "assistant"]
     content: str
@@ -86,7 +86,15 @@ class DocumentRow:
 
 
 class AnaphoraClient:
-    """A connection to a server; `with` closes it. Everything may raise ApiError, or httpx.HTTPError."""
+    """Connect to the server at `url`; `with` closes the connection.
+
+    `key` is an API key (none where the server wants none), `seconds` the longest wait for an answer. Every method may
+    raise ApiError, or httpx.HTTPError where the server is not reached.
+
+    >>> with AnaphoraClient("http://127.0.0.1:7860") as client:  # doctest: +SKIP
+    ...     print(client.ask("How long is parental leave?", collection="docs").text)
+    Parental leave lasts ten weeks. [1]
+    """
 
     def __init__(self, url: str = "http://127.0.0.1:7860", key: str = "", *, seconds: float = 300.0) -> None:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
@@ -105,23 +113,34 @@ class AnaphoraClient:
         self._http.close()
 
     def search(
-        self, question: str, *, collection: str = "", history: Sequence[EarlierWords] = (), k: int = 10
+        self,
+        question: str,
+        *,
+        collection: str = "",
+        history: Sequence[Message] = (),
+        k: int = 10,
+        where: Where | None = None,
     ) -> list[FoundPassage]:
-        """The best `k` passages, as a chat turn would find them."""
+        """Return the best `k` passages (at most 200), as a chat turn would find them.
+
+        An empty `collection` is the server's default. `history` holds the messages before the question, oldest first.
+        """
         messages = [{"role": message["role"], "text": message["content"]} for message in history]
-        body = {"query": question, "collection": collection, "history": messages, "k": k}
+        body = {"query": question, "collection": collection, "history": messages, "k": k, "where": where}
         return [_passage(passage) for passage in self._json("POST", "/v1/search", json=body)["passages"]]
 
-    def ask(self, question: str, *, collection: str = "", history: Sequence[EarlierWords] = ()) -> ClientAnswer:
-        """The answer to a question, in the light of what was said before."""
-        whole = self._json("POST", "/v1/chat/completions", json=_completion(question, collection, history))
+    def ask(
+        self, question: str, *, collection: str = "", history: Sequence[Message] = (), where: Where | None = None
+    ) -> ClientAnswer:
+        """Return the answer to a question that follows the messages of `history`."""
+        whole = self._json("POST", "/v1/chat/completions", json=_completion(question, collection, history, where))
         return _answer(whole["choices"][0]["message"]["content"], whole["anaphora"])
 
     def stream(
-        self, question: str, *, collection: str = "", history: Sequence[EarlierWords] = ()
+        self, question: str, *, collection: str = "", history: Sequence[Message] = (), where: Where | None = None
     ) -> Iterator[str | ClientAnswer]:
-        """The pieces of the answer as they come, and at the end the whole of it."""
-        body = {**_completion(question, collection, history), "stream": True}
+        """Yield the pieces of the answer as they come, and at the end the whole of it."""
+        body = {**_completion(question, collection, history, where), "stream": True}
         pieces: list[str] = []
         with self._http.stream("POST", "/v1/chat/completions", json=body) as response:
             _demand(response)
@@ -139,28 +158,28 @@ class AnaphoraClient:
                     yield _answer("".join(pieces), chunk["anaphora"])
 
     def collections(self) -> list[CollectionRow]:
-        """The collections that this key sees."""
+        """Return the collections that this key sees."""
         rows = self._json("GET", "/v1/collections")["data"]
         return [CollectionRow(row["name"], row["documents"], row["passages"]) for row in rows]
 
     def documents(self, collection: str) -> list[DocumentRow]:
-        """The documents of a collection."""
+        """Return the documents of a collection."""
         rows = self._json("GET", f"/v1/collections/{quote(collection)}/documents")["data"]
         return [DocumentRow(row["id"], row["title"], row["format"]) for row in rows]
 
     def document(self, collection: str, document_id: str) -> str:
-        """A document's text, whose characters `start` and `end` of passages count."""
+        """Return a document's text; `start` and `end` of a passage count its characters."""
         place = f"/v1/collections/{quote(collection)}/documents/{quote(document_id)}"
         return str(self._json("GET", place)["text"])
 
     def upload(self, collection: str, file: Path) -> str:
-        """Add a file to a collection; the id of the job that indexes it (`job`)."""
+        """Add a file to a collection; return the id of the job that indexes it (`job`)."""
         with file.open("rb") as content:
             place = f"/v1/collections/{quote(collection)}/documents"
             return str(self._json("POST", place, files={"file": (file.name, content)})["id"])
 
     def job(self, job_id: str) -> str:
-        """The state of a job: queued, running, done, failed, cancelled or interrupted."""
+        """Return the state of a job: queued, running, done, failed, cancelled or interrupted."""
         return str(self._json("GET", f"/v1/jobs/{quote(job_id)}")["state"])
 
     def _json(self, method: str, path: str, **more: Any) -> Any:
@@ -169,8 +188,9 @@ class AnaphoraClient:
         return response.json()
 
 
-def _completion(question: str, collection: str, history: Sequence[EarlierWords]) -> dict[str, Any]:
-    return {"model": collection, "messages": [*history, {"role": "user", "content": question}]}
+def _completion(question: str, collection: str, history: Sequence[Message], where: Where | None) -> dict[str, Any]:
+    body = {"model": collection, "messages": [*history, {"role": "user", "content": question}]}
+    return {**body, "anaphora": {"where": where}} if where else body
 
 
 def _passage(passage: dict[str, Any], url: str = "") -> FoundPassage:

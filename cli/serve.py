@@ -133,6 +133,7 @@ async def _prepare(service: ChatService, state: State, sock: socket.socket, path
 
     name = service.settings.collection
     await service.collections.resume_uploads()
+    await service.collections.resume_embedding()
     names = {info.name for info in await service.collections.listing()}
     wanted = list(paths) or ([] if name in names else own_documentation())
     if wanted:
@@ -153,6 +154,19 @@ async def _prepare(service: ChatService, state: State, sock: socket.socket, path
         state.err.print(problem, style="yellow")
     state.out.print(f"Anaphora serves [bold]{name}[/] at [bold]{address(sock)}[/] ", end="", markup=True)
     state.out.print(f"({_about(summary, readiness)}; Ctrl-C ends)")
+    if summary and summary.without_vector:
+        state.err.print("Its words are searched already; the search by meaning follows part by part.")
+        await _embedded(service, state, name)
+
+
+async def _embedded(service: ChatService, state: State, name: str) -> None:
+    """Draw the progress of embedding until it is done."""
+    while jobs := [job for job in await service.admin.jobs(name) if job.kind == "embed" and not job.finished]:
+        job = await watch(service, state, jobs[0])
+        if job.state != "done":
+            state.err.print(f"Embedding ended as {job.state}. {job.message}", style="yellow")
+            return
+    state.err.print(f"All of {name} is searched by meaning, too.")
 
 
 def _about(summary: CollectionSummary | None, readiness: Readiness) -> str:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from index.documents import Document, MetadataValue
 from index.encoders import CachedQueries, Encoder, Vectors
@@ -38,7 +39,10 @@ TRY_AGAIN_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class CollectionInfo:
-    """A collection on disk; `updated` in seconds since the epoch. `problem` says which of its files cannot be read."""
+    """A collection on disk; `updated` in seconds since the epoch. `problem` says which of its files cannot be read.
+
+    Of its `passages` so many as `without_vector` says are found by words alone, because they are not embedded yet.
+    """
 
     name: str
     documents: int
@@ -46,6 +50,7 @@ class CollectionInfo:
     version: str
     updated: float
     problem: str = ""
+    without_vector: int = 0
 
 
 class _Generation:
@@ -73,7 +78,9 @@ class _Generation:
             ids = self.records.passage_ids()
             self._row = {name: row for row, name in enumerate(ids)}
             self.documents = self.records.documents_by_row()
-            self._vectors = load_store(store).open(version.folder, ids, manifest.dimension) if ids else None
+            self.embedded = version.rows_with_vectors()
+            held = ids if self.embedded is None else [ids[row] for row in self.embedded]
+            self._vectors = load_store(store).open(version.folder, held, manifest.dimension) if ids else None
             self.lexical = self._open_lexical(version)
         except BaseException:
             self.records.close()
@@ -94,14 +101,26 @@ class _Generation:
         """Rows by similarity to each vector, best first, with their cosines."""
         if self._vectors is None or not vectors:
             return [Neighbours([], []) for _ in vectors]
-        return self._vectors.search(np.stack(vectors), k, mask)
+        if (embedded := self.embedded) is None:
+            return self._vectors.search(np.stack(vectors), k, mask)
+        places = self._vectors.search(np.stack(vectors), k, None if mask is None else mask[embedded])
+        return [Neighbours(embedded[near.rows].tolist(), near.scores) for near in places]
 
-    def vectors(self, ids: Sequence[str]) -> Vectors:
-        """Vectors of these passages, in their order; raises KeyError."""
-        rows = [self._row[name] for name in ids]
-        if self._vectors is None or not rows:
-            return np.zeros((0, self.manifest.dimension), dtype=np.float32)
-        return self._vectors.take(rows)
+    def vectors(self, ids: Sequence[str], encode: Callable[[Sequence[str]], Vectors]) -> Vectors:
+        """Vectors of these passages, in their order; `encode` makes those that are missing. Raises KeyError."""
+        rows = np.array([self._row[name] for name in ids], dtype=np.int64)
+        vectors = np.zeros((len(rows), self.manifest.dimension), dtype=np.float32)
+        if self._vectors is None or not ids:
+            return vectors
+        held = np.arange(len(self._row)) if self.embedded is None else self.embedded
+        place = np.minimum(np.searchsorted(held, rows), len(held) - 1)
+        known = held[place] == rows
+        if known.any():
+            vectors[known] = self._vectors.take(place[known].tolist())
+        if not known.all():
+            missing = self.records.passages(rows[~known].tolist())
+            vectors[~known] = encode([passage.indexed_text for passage in missing])
+        return vectors
 
     def acquire(self) -> None:
         """One more uses this version; `release` must follow."""
@@ -240,6 +259,11 @@ class Collection:
         return self._generation.manifest.version
 
     @property
+    def without_vector(self) -> int:
+        """How many passages are found by words alone, because they are not embedded yet."""
+        return self._generation.manifest.without_vector
+
+    @property
     def language(self) -> str:
         """The setting by which its words were stemmed."""
         return self._generation.manifest.language
@@ -354,7 +378,7 @@ class Collection:
     def passage_vectors(self, ids: Sequence[str]) -> Vectors:
         """Vectors of these passages, `(len(ids), dimension)` float32, normalised; raises KeyError."""
         with self._reading() as generation:
-            return generation.vectors(ids)
+            return generation.vectors(ids, self._encoder.encode)
 
 
 def list_collections(root: Path) -> list[CollectionInfo]:
@@ -381,7 +405,13 @@ def _info(folder: CollectionFolder) -> CollectionInfo:
         if problem:
             problem = _serves_instead(problem, candidate, folder)
         return CollectionInfo(
-            folder.name, manifest.documents, manifest.passages, manifest.version, manifest.created, problem
+            folder.name,
+            manifest.documents,
+            manifest.passages,
+            manifest.version,
+            manifest.created,
+            problem,
+            manifest.without_vector,
         )
     return CollectionInfo(folder.name, 0, 0, "", 0.0, problem)
 
@@ -444,13 +474,29 @@ def _search(
         if query.lexical > 0:
             rankings_used.append((f"{query.name}/bm25", factor * query.lexical, lexical[text]))
         if query.dense > 0:
-            rankings_used.append((f"{query.name}/dense", factor * query.dense, dense[text].rows))
+            nearest = dense[text].rows
+            if generation.embedded is not None and text in lexical:
+                nearest = _completed(nearest, lexical[text], generation.embedded, generation.manifest.passages)
+            rankings_used.append((f"{query.name}/dense", factor * query.dense, nearest))
     with call("fuse") as this:
         ranked = _documents(generation, spoken, strength * sum(weight for _, weight, _ in rankings), rrf_k)
         best = fuse(rankings, rrf_k, k, ranked)
         this.label(**{name: round(weight, 4) for name, weight, _ in rankings})
     passages = generation.records.passages([fused.id for fused in best])
     return [Hit(passage, fused.score, fused.ranks) for passage, fused in zip(passages, best, strict=True)]
+
+
+def _completed(dense: list[int], lexical: list[int], embedded: npt.NDArray[np.int64], passages: int) -> list[int]:
+    """Return a dense ranking in which passages without a vector stand where BM25 ranks them.
+
+    `embedded` are the rows that have vectors, ascending. The ranks of these among themselves are stretched to what they
+    would be among all `passages`: otherwise whatever is embedded first outranks everything else.
+    """
+    share = len(embedded) / passages
+    places = {row: rank / share for rank, row in enumerate(dense, start=1)}
+    known = np.isin(lexical, embedded, assume_unique=True).tolist()
+    places |= {row: rank for rank, (row, has) in enumerate(zip(lexical, known, strict=True), start=1) if not has}
+    return sorted(places, key=lambda row: (places[row], row))
 
 
 def _documents(

@@ -33,10 +33,13 @@ class OnnxModel:
     """One BERT-like model on the CPU, safe to use from several threads at once.
 
     `max_tokens` counts special tokens. `base` is the folder of the model that this one was trained from, where it takes
-    its frozen weights from that one's file. Raises ModelUnavailable where a file is missing or damaged.
+    its frozen weights from that one's file. It computes with `threads`; 0: with as many as there are processors, and at
+    most four. Raises ModelUnavailable where a file is missing or damaged.
     """
 
-    def __init__(self, model: Path, tokenizer: Path, max_tokens: int, base: Path | None = None) -> None:
+    def __init__(
+        self, model: Path, tokenizer: Path, max_tokens: int, base: Path | None = None, threads: int = 0
+    ) -> None:
         for path in (model, tokenizer):
             if not path.is_file():
                 raise ModelUnavailable(f"model file {path} is missing: fetch the model again")
@@ -44,7 +47,7 @@ class OnnxModel:
         from tokenizers import Tokenizer
 
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = min(MAX_THREADS, os.cpu_count() or 1)
+        options.intra_op_num_threads = threads or min(MAX_THREADS, os.cpu_count() or 1)
         options.inter_op_num_threads = 1
         # Spinning wins microseconds and takes whole cores from the engine that writes the answer.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
@@ -139,7 +142,7 @@ class OnnxEncoder:
     the file `centre.json`, `{"centre": [...]}`, is subtracted (Mu and Viswanath 2018, "All-but-the-Top").
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, threads: int = 0) -> None:
         weights = folder / ONNX_FILE
         self.max_tokens = int(_said(folder / "sentence_bert_config.json", "max_seq_length", DEFAULT_WINDOW))
         pooling = folder / "1_Pooling" / "config.json"
@@ -147,7 +150,7 @@ class OnnxEncoder:
         self._first = _said(pooling, "pooling_mode", "") == "cls" or bool(_said(pooling, "pooling_mode_cls_token", 0))
         self._centre = np.array(_said(folder / CENTRE, "centre", 0.0), dtype=np.float32)
         self.prompt, self._passage = _prompts(_said(folder / "config_sentence_transformers.json", "prompts", {}))
-        self._model = OnnxModel(weights, folder / "tokenizer.json", self.max_tokens)
+        self._model = OnnxModel(weights, folder / "tokenizer.json", self.max_tokens, threads=threads)
         more = self._centre.tobytes() * bool(self._centre.any()) + self._passage.encode()
         fingerprint = hashlib.sha256(weights.read_bytes() + more)
         self.name = f"{folder.resolve().name}:int8:{fingerprint.hexdigest()[:8]}"
@@ -265,11 +268,14 @@ class CachedQueries:
         return np.stack([cached[text] for text in texts])
 
 
-def load_encoder(path_or_id: str) -> Encoder:
-    """The embedding model in a folder, or of that hub id; raises ModelUnavailable."""
+def load_encoder(path_or_id: str, threads: int = 0) -> Encoder:
+    """Load the embedding model in a folder, or of that hub id. Raises ModelUnavailable.
+
+    `threads` is for models in ONNX files, as for `OnnxModel`.
+    """
     folder = Path(path_or_id)
     if (folder / ONNX_FILE).is_file():
-        return OnnxEncoder(folder)
+        return OnnxEncoder(folder, threads)
     return SentenceTransformerEncoder(path_or_id)
 
 

@@ -59,12 +59,16 @@ class FileStatus:
 
 @dataclass(frozen=True, slots=True)
 class IndexReport:
-    """Outcome of a run. `version` is empty if there is still no collection; `embedded` counts passages."""
+    """Outcome of a run. `version` is empty if there is still no collection; `embedded` counts passages.
+
+    So many as `without_vector` are found by words alone until another run embeds them: `enough` ended this one.
+    """
 
     files: list[FileStatus]
     version: str
     seconds: float
     embedded: int
+    without_vector: int = 0
 
 
 def index_paths(
@@ -86,6 +90,7 @@ def index_paths(
     progress: Report | None = None,
     cancelled: Cancelled | None = None,
     workers: Workers | None = None,
+    enough: Cancelled | None = None,
 ) -> IndexReport:
     """Index files and folders into a collection, made if need be.
 
@@ -96,7 +101,7 @@ def index_paths(
     people open their pages (`index.loaders.addresses.page_address`). Files are parsed by other processes within
     `limits`; one that goes beyond them is left alone from then on, until it changes or `retry` names it or its folder.
     `cancelled` is asked while files are parsed and between batches. `workers` read and embed in the place of this
-    process.
+    process. `enough` ends embedding early, as for `VersionWriter`.
 
     Raises LoadError if the paths hold no document at all (nothing is changed), InvalidName,
     CollectionLocked, CollectionCorrupt, StorageError, StoreUnavailable or IndexingCancelled.
@@ -112,7 +117,7 @@ def index_paths(
     window = min(passage_tokens, encoder.max_tokens - _SPECIAL_TOKENS)
     with (
         folder.writing(),
-        VersionWriter(folder, encoder, store, progress, cancelled, language, workers) as writer,
+        VersionWriter(folder, encoder, store, progress, cancelled, language, workers, enough) as writer,
     ):
         quarantine = Quarantine(folder.path)
         reader = FileReader(
@@ -147,15 +152,19 @@ def index_documents(
     language: str | None = None,
     progress: Report | None = None,
     cancelled: Cancelled | None = None,
+    enough: Cancelled | None = None,
 ) -> IndexReport:
     """Index documents that a program made, each in the place of the one of its id; others stay.
 
-    `language` as for `index_paths`.
+    `language` and `enough` as for `index_paths`. Without documents it embeds what an earlier run left.
     """
     began = time.monotonic()
     folder = CollectionFolder(root, name)
     window = min(passage_tokens, encoder.max_tokens - _SPECIAL_TOKENS)
-    with folder.writing(), VersionWriter(folder, encoder, store, progress, cancelled, language) as writer:
+    with (
+        folder.writing(),
+        VersionWriter(folder, encoder, store, progress, cancelled, language, enough=enough) as writer,
+    ):
         files: list[FileStatus] = []
         for document in documents:
             writer.report("reading", len(files), len(files) + 1, document.id)
@@ -176,14 +185,14 @@ def delete_documents(
     progress: Report | None = None,
     cancelled: Cancelled | None = None,
 ) -> IndexReport:
-    """Remove documents from a collection, with all their passages, vectors and terms.
+    """Remove documents from a collection, with all their passages, vectors and terms. Embeds nothing that can wait.
 
     Raises CollectionNotFound, or DocumentNotFound if one of the ids is not there (nothing is changed).
     """
     began = time.monotonic()
     folder = CollectionFolder(root, name)
     folder.require()
-    with folder.writing(), VersionWriter(folder, encoder, store, progress, cancelled) as writer:
+    with folder.writing(), VersionWriter(folder, encoder, store, progress, cancelled, enough=lambda: True) as writer:
         owners = writer.staged.owners()
         missing = [name for name in document_ids if name not in owners]
         if missing:
@@ -221,7 +230,7 @@ def _finish(writer: VersionWriter, files: list[FileStatus], changed: bool, began
     version = writer.before.manifest.version if writer.before else ""
     if changed or writer.outdated:
         version = writer.finish()
-    return IndexReport(files, version, time.monotonic() - began, writer.embedded)
+    return IndexReport(files, version, time.monotonic() - began, writer.embedded, writer.without_vector)
 
 
 @dataclass

@@ -357,6 +357,10 @@ class RecordsWriter:
         """Whether BM25 has anything to index."""
         return self._db.execute("SELECT 1 FROM passages WHERE terms <> '' LIMIT 1").fetchone() is not None
 
+    def keys(self) -> list[bytes]:
+        """Return the embedding keys of all passages, in the order of the rows that `finish` numbers."""
+        return [row[0] for row in self._db.execute("SELECT key FROM passages ORDER BY document_id, place")]
+
     def texts_by_key(self) -> Iterator[tuple[bytes, str]]:
         """Return the indexed text to embed for every key."""
         for row in self._db.execute(f"SELECT key, {PASSAGE_COLUMNS} FROM passages GROUP BY key ORDER BY key"):

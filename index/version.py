@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict
 
@@ -62,6 +64,8 @@ class Manifest(BaseModel):
     """The setting by which the words were stemmed."""
     languages: tuple[str, ...]
     """Languages whose stems it holds."""
+    without_vector: int = 0
+    """Passages that only words find so far: the next run embeds them."""
     files: dict[str, str] = {}
     """SHA-256 of the version's files by relative path."""
 
@@ -169,6 +173,15 @@ class Version:
     @property
     def lexical(self) -> Path:
         return self.folder / "lexical"
+
+    @property
+    def vector_rows(self) -> Path:
+        """The rows, ascending, that have vectors; the file is there only while some have none."""
+        return self.folder / "vectors.rows.npy"
+
+    def rows_with_vectors(self) -> npt.NDArray[np.int64] | None:
+        """Return the rows that have vectors, in the order of the vector store; None if all have. Raises OSError."""
+        return np.load(self.vector_rows, allow_pickle=False) if self.manifest.without_vector else None
 
     def damaged(self, *only: str, pace: Pace | None = None) -> list[str]:
         """Files that are missing or not as they were written; with `only`, of those whose names begin so."""

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from types import TracebackType
 from typing import Literal, Protocol, TypeAlias, TypeVar
 
@@ -118,7 +119,7 @@ class VectorSource:
         self._journal = journal
         self._before = before
         self._row = {key: row for row, key in enumerate(keys_before)} if before is not None else {}
-        self.known = self._row.keys() | journal.keys()
+        self.known: set[bytes] = self._row.keys() | journal.keys()
 
     def take(self, keys: Sequence[bytes]) -> Vectors:
         """Vectors of these keys, `(len(keys), dimension)`, in this order; of at least one."""
@@ -134,6 +135,8 @@ class VectorSource:
 
 
 EMBED_BATCH = 32
+WORDS_FIRST = 256
+"""More passages than this are searched by words before all of them are embedded, where the caller allows it."""
 
 _log = logging.getLogger(__name__)
 
@@ -176,7 +179,9 @@ class VersionWriter:
     """A version in the making, as a context: on leaving it without `finish` nothing has changed.
 
     The caller holds the collection's writer lock. `before` is the version that serves, if any. Without `language`
-    (`index.language`) its words are stemmed as before.
+    (`index.language`) its words are stemmed as before. `enough` is asked between batches of embedding: once it says
+    yes, the version is finished with the vectors at hand, words find the other passages, and the next run goes on.
+    Stores that rank by words as well hold all vectors or none, so `enough` is not asked for them.
     """
 
     def __init__(
@@ -188,6 +193,7 @@ class VersionWriter:
         cancelled: Cancelled | None = None,
         language: str | None = None,
         workers: Workers | None = None,
+        enough: Cancelled | None = None,
     ) -> None:
         self._folder = folder
         self._encoder = encoder
@@ -196,11 +202,13 @@ class VersionWriter:
         self._progress = progress or (lambda _: None)
         self._cancelled = cancelled or (lambda: False)
         self._workers = workers
+        self._enough = enough
         # Its texts are enough to go on from: what is damaged besides is made again.
         self.before = next(folder.sound("records"), None)
         self._stemmed = self.before.manifest.language if self.before else ENGLISH
         self._language = language or self._stemmed
         self.embedded = 0
+        self.without_vector = self.before.manifest.without_vector if self.before else 0
         self._previous: tuple[list[bytes], OpenVectors] | None = None
 
     def __enter__(self) -> VersionWriter:
@@ -236,10 +244,15 @@ class VersionWriter:
             return True
         manifest = self.before.manifest
         unreadable = manifest.passages > 0 and self._previous is None
-        return unreadable or (manifest.encoder, manifest.store, manifest.language) != (
-            self._encoder.name,
-            self._spec,
-            self._language,
+        return (
+            unreadable
+            or manifest.without_vector > 0
+            or (manifest.encoder, manifest.store, manifest.language)
+            != (
+                self._encoder.name,
+                self._spec,
+                self._language,
+            )
         )
 
     def _sweep(self) -> None:
@@ -296,17 +309,27 @@ class VersionWriter:
         # Texts of like length together pad little; the longest first, so that the estimate only improves.
         missing.sort(key=lambda item: len(item[1]), reverse=True)
         batches = [missing[start : start + EMBED_BATCH] for start in range(0, len(missing), EMBED_BATCH)]
+        partial = self._enough and len(missing) > WORDS_FIRST and not isinstance(self._store, TermStore)
+        if partial:
+            # Whatever is embedded by then is a fair sample of the documents.
+            Random(0).shuffle(batches)
         texts = [[text for _, text in batch] for batch in batches]
         encode = self._encoder.encode
         vectors = self._workers.map(encode, texts, gpu=True) if self._workers else map(encode, texts)
         for batch in batches:
             self.report("embedding", self.embedded, len(missing))
-            journal.add([key for key, _ in batch], next(vectors))
+            added = [key for key, _ in batch]
+            journal.add(added, next(vectors))
+            cached.update(added)
             self.embedded += len(batch)
-        self.report("embedding", len(missing), len(missing))
+            if partial and self._enough and self._enough():
+                break
+        self.report("embedding", self.embedded, len(missing))
 
     def _save(self, source: VectorSource) -> Version:
         documents, passages = self.staged.count()
+        rows = np.array([row for row, key in enumerate(self.staged.keys()) if key in source.known], dtype=np.int64)
+        self.without_vector = passages - len(rows)
         parts = 4
         self.report("saving", 0, parts)
         manifest = Manifest(
@@ -322,6 +345,7 @@ class VersionWriter:
             terms=self.staged.has_terms(),
             language=self._language,
             languages=self.staged.languages() or (ENGLISH,),
+            without_vector=self.without_vector,
         )
         version = Version(self._path, manifest)
         self.staged.finish(version.records)
@@ -337,12 +361,14 @@ class VersionWriter:
                     lexical.save(version.lexical)
             self.report("saving", 2, parts)
             if passages:
-                keys = records.keys()
+                keys, ids = records.keys(), records.passage_ids()
 
-                def take(rows: Sequence[int]) -> Vectors:
-                    return source.take([keys[row] for row in rows])
+                def take(places: Sequence[int]) -> Vectors:
+                    return source.take([keys[rows[place]] for place in places])
 
-                self._store.write(self._path, records.passage_ids(), self._encoder.dimension, take)
+                if self.without_vector:
+                    np.save(version.vector_rows, rows)
+                self._store.write(self._path, [ids[row] for row in rows], self._encoder.dimension, take)
             self.report("saving", 3, parts)
         finally:
             records.close()
@@ -368,5 +394,7 @@ def _opened(version: Version) -> tuple[list[bytes], OpenVectors]:
         ids, keys = records.passage_ids(), records.keys()
     finally:
         records.close()
+    if (rows := version.rows_with_vectors()) is not None:
+        ids, keys = [ids[row] for row in rows], [keys[row] for row in rows]
     store = load_store(version.manifest.store)
     return keys, store.open(version.folder, ids, version.manifest.dimension)

@@ -44,6 +44,7 @@ class JobProgress:
     runner: JobRunner
     job: Job
     work: Work
+    ownership: Ownership
     stop: threading.Event = field(default_factory=threading.Event)
     saved: float = 0.0
 
@@ -59,6 +60,10 @@ class JobProgress:
     def cancelled(self) -> bool:
         """Whether the work should stop soon."""
         return self.stop.is_set()
+
+    def awaited(self) -> bool:
+        """Whether another job waits until this one has left the collection. Raises StoreError."""
+        return len(self.runner.working_on(self.job.collection)) > 1
 
 
 Work: TypeAlias = Callable[[JobProgress], Iterable[FileResult]]
@@ -83,8 +88,10 @@ class JobRunner:
         now = time.time()
         job = Job(id=uuid.uuid4().hex, kind=kind, collection=collection, state="queued", created=now, updated=now)
         self._database.write_blocking(jobs.add, job, self._runner.id, ownership)
-        task = JobProgress(self, job, work)
+        task = JobProgress(self, job, work, ownership)
         with self._lock:
+            if self._closing:
+                task.stop.set()
             self._tasks[job.id] = task
             if collection in self._queues:
                 self._queues[collection].append(task)
@@ -194,10 +201,14 @@ class JobRunner:
 
     def busy(self, collection: str) -> str | None:
         """The id of the job that is changing a collection or will next, in whatever server. Raises StoreError."""
+        return next(iter(self.working_on(collection)), None)
+
+    def working_on(self, collection: str) -> list[str]:
+        """The ids of the unfinished jobs on a collection, in the order in which they run. Raises StoreError."""
         names = self._database.read_blocking(jobs.working_on, collection)
         with self._lock:
             ended = {task.job.id for task in self._tasks.values() if task.job.finished}
-        return next((job_id for job_id in names if job_id not in ended), None)
+        return [job_id for job_id in names if job_id not in ended]
 
     def cancel(self, job_id: str) -> None:
         """Ask a job to stop; one that has finished stays as it is. Raises StoreError."""

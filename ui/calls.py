@@ -123,6 +123,7 @@ class Calls:
             documents=documents,
             examples=await self._service.turns.examples(id) if documents else [],
             adding=adding,
+            embedded=1 - collection.without_vector / collection.passages if collection and collection.passages else 1,
         )
         return {"html": str(html)}
 

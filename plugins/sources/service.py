@@ -144,7 +144,7 @@ class SourceService(CollectionService):
         def forget(progress: JobProgress) -> list[FileResult]:
             root, deleted = mirror.files.resolve(), list[FileResult]()
             if self.core.opened.exists(source.collection):
-                deleted = self._delete(source.collection, lambda info: Path(info.path).is_relative_to(root))
+                deleted = self._delete(progress, source.collection, lambda info: Path(info.path).is_relative_to(root))
             mirror.remove()
             self.core.database.write_blocking(collection_rows.forget_pushed, source.collection, name)
             return deleted

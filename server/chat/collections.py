@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -61,8 +62,11 @@ from server.turn.events import PageBox
 
 if TYPE_CHECKING:
     from index.records import DocumentInfo
+    from index.writer import IndexProgress
 
 
+FIRST_PART_SECONDS = 10.0
+"""After so long the first embedded passages are found by meaning; each further part takes twice as long."""
 JOB_SECONDS = 5
 """When to try again where jobs are in the way: nobody knows how long one takes."""
 _UNUSABLE = "It cannot be used now; an operator sees why."
@@ -125,7 +129,7 @@ class CollectionService(ServiceBase):
         await self._write(collection_rows.remember_uploads, name, file, sizes, ownership)
 
         def work(progress: JobProgress) -> Iterable[FileResult]:
-            gone = self._gone(name, stored) if packed else []
+            gone = self._gone(progress, name, stored) if packed else []
             # By its folder, not by itself, so that its id does not depend on what it came with.
             return [*gone, *self._index(progress, name, [uploads.root(name)], prune=False, only=stored)]
 
@@ -154,7 +158,7 @@ class CollectionService(ServiceBase):
         def work(progress: JobProgress) -> Iterable[FileResult]:
             progress.report("delete", 0, 1)
             # A file may hold many documents, and goes with all of them.
-            gone = self._delete(name, lambda info: Path(info.path) == path)
+            gone = self._delete(progress, name, lambda info: Path(info.path) == path)
             progress.report("delete", 1, 1)
             return gone
 
@@ -206,7 +210,7 @@ class CollectionService(ServiceBase):
 
             sources = self.core.database.write_blocking(remember)
             report = self._index(progress, name, self._with_uploads(name, sources), prune=True)
-            return [*report, *self._remove_others(name, sources)] if replace else report
+            return [*report, *self._remove_others(progress, name, sources)] if replace else report
 
         await self.account("collection.index", name, collection=name, group=ownership.group)
         return await self._submit("index", name, work, ownership)
@@ -313,16 +317,18 @@ class CollectionService(ServiceBase):
 
     def _index_root(self, progress: JobProgress, name: str, root: Path) -> list[FileResult]:
         """Index a folder of ours as it is now, which may have become empty."""
-        gone = self._gone(name, root)
+        gone = self._gone(progress, name, root)
         left = any(path.is_file() and not path.name.startswith(".") for path in root.rglob("*"))
         return [*gone, *(self._index(progress, name, [root], prune=False) if left else [])]
 
-    def _gone(self, name: str, root: Path) -> list[FileResult]:
+    def _gone(self, progress: JobProgress, name: str, root: Path) -> list[FileResult]:
         """Take documents out whose files below a folder of ours are gone."""
         real = root.resolve()
         if not self.core.opened.exists(name):
             return []
-        return self._delete(name, lambda info: Path(info.path).is_relative_to(real) and not Path(info.path).exists())
+        return self._delete(
+            progress, name, lambda info: Path(info.path).is_relative_to(real) and not Path(info.path).exists()
+        )
 
     def _with_uploads(self, name: str, sources: Sequence[Path]) -> list[Path]:
         return [*sources, *(root for root in self._own_roots(name) if root.is_dir())]
@@ -332,21 +338,23 @@ class CollectionService(ServiceBase):
         folders = (folder for find in parts("document_folders") for folder in find(self.core.settings.home, name))
         return [self.core.uploads.root(name), *folders]
 
-    def _remove_others(self, name: str, sources: Sequence[Path]) -> list[FileResult]:
+    def _remove_others(self, progress: JobProgress, name: str, sources: Sequence[Path]) -> list[FileResult]:
         """Remove documents that are neither ours nor lie under one of the sources."""
         roots = [source.resolve() for source in (*sources, *self._own_roots(name))]
         return self._delete(
-            name, lambda info: not any(Path(info.path).resolve().is_relative_to(root) for root in roots)
+            progress, name, lambda info: not any(Path(info.path).resolve().is_relative_to(root) for root in roots)
         )
 
-    def _delete(self, name: str, unwanted: Callable[[DocumentInfo], bool]) -> list[FileResult]:
+    def _delete(self, progress: JobProgress, name: str, unwanted: Callable[[DocumentInfo], bool]) -> list[FileResult]:
         from index.indexer import delete_documents
 
         gone = [info.id for info in self.core.opened.get(name).documents() if unwanted(info)]
         if gone:
             store = self.core.settings.index.vectors
-            delete_documents(self.core.opened.root, name, gone, self.core.models.encoder(), store=store)
+            report = delete_documents(self.core.opened.root, name, gone, self.core.models.encoder(), store=store)
             self.core.opened.changed(name)
+            if report.without_vector:
+                self._embed_later(name, progress.ownership)
         return [FileResult(document_id=document_id, status="deleted") for document_id in gone]
 
     def _index(
@@ -373,13 +381,66 @@ class CollectionService(ServiceBase):
             site_urls=index.site_urls,
             progress=lambda step: progress.report(step.stage, step.done, step.total),
             cancelled=progress.cancelled,
+            enough=lambda: True,
         )
         self.core.opened.changed(name)
         if report.version:
             # Open it now, so that the next question need not wait for that.
             self.core.opened.get(name)
+        if report.without_vector:
+            self._embed_later(name, progress.ownership)
         files = [file for file in report.files if only is None or Path(file.path).is_relative_to(only)]
         return [FileResult.model_validate(file) for file in files]
+
+    @requires("server")
+    async def resume_embedding(self) -> None:
+        """Go on with embedding the passages that only words find, where the end of a server has cut that short."""
+        for info in await run_blocking(self.core.opened.listing):
+            if info.without_vector:
+                ownership = await self.reached(info.name)
+                await run_blocking(partial(self._embed_later, info.name, ownership))
+
+    def _embed_later(self, name: str, ownership: Ownership, again: bool = False) -> None:
+        """Let a job embed the passages that only words find, unless there is one that will, or `again`."""
+        if again or not self.core.database.read_blocking(jobs.unfinished_of_kind, name, "embed"):
+            self.core.runner.submit("embed", name, partial(self._embed, name), ownership)
+
+    def _embed(self, name: str, progress: JobProgress) -> list[FileResult]:
+        """Embed what only words find, part by part: each part serves at once. Gives way to a job that waits."""
+        from index.indexer import index_documents
+
+        encoder, seconds, total = self.core.models.background_encoder(), FIRST_PART_SECONDS, 0
+
+        def tell(step: IndexProgress) -> None:
+            nonlocal total
+            if step.stage == "embedding":
+                total = max(total, step.total)
+                progress.report(step.stage, total - step.total + step.done, total)
+
+        while True:
+            enough = partial(self._enough, progress, time.monotonic() + seconds)
+            report = index_documents(
+                self.core.opened.root,
+                name,
+                (),
+                encoder,
+                store=self.core.settings.index.vectors,
+                progress=tell,
+                cancelled=progress.cancelled,
+                enough=enough,
+            )
+            self.core.opened.changed(name)
+            if report.version:
+                self.core.opened.get(name)
+            if report.without_vector and progress.awaited():
+                self._embed_later(name, progress.ownership, again=True)
+            elif report.without_vector:
+                seconds *= 2
+                continue
+            return []
+
+    def _enough(self, progress: JobProgress, until: float) -> bool:
+        return time.monotonic() > until or progress.awaited()
 
     @requires("read")
     async def documents(self, collection: str) -> list[DocumentSummary]:

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import hmac
 import logging
+import os
 import threading
 import time
 from contextvars import Context
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
 class CollectionSummary(View):
     """A collection. `busy` is the id of the job that is changing it, if any.
 
-    `problem` says what is damaged, as far as is known; `answers` is false where no version of it can be read.
+    `problem` says what is damaged, as far as is known; `answers` is false where no version of it can be read. Of its
+    passages so many as `without_vector` are found by words alone until they are embedded, which goes on by itself.
     """
 
     name: str
@@ -45,6 +47,7 @@ class CollectionSummary(View):
     busy: str | None = None
     problem: str = ""
     answers: bool = True
+    without_vector: int = 0
 
 
 log = logging.getLogger(__name__)
@@ -72,6 +75,16 @@ class Models:
 
                 self._encoder = load_encoder(resolve(self._settings.index.encoder, self._settings.home))
             return self._encoder
+
+    def background_encoder(self) -> Encoder:
+        """Return the embedding model for work that searches must not wait for: it leaves them a processor."""
+        from index.encoders import OnnxEncoder, load_encoder
+        from server.registry import resolve
+
+        if not isinstance(shared := self.encoder(), OnnxEncoder):
+            return shared
+        folder = resolve(self._settings.index.encoder, self._settings.home)
+        return load_encoder(folder, max(1, (os.cpu_count() or 1) - 1))
 
     @property
     def reranker_at_hand(self) -> bool:

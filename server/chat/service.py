@@ -135,6 +135,8 @@ async def recover_orphans(service: ChatService, runner: Runner) -> None:
             await service.collections.resume_uploads()
             for name in {collection for kind, collection in begun if kind in ("index", "reindex")}:
                 await service.collections.reindex(name)
+            if any(kind == "embed" for kind, _ in begun):
+                await service.collections.resume_embedding()
         except (ChatError, StoreError) as error:
             log.warning("what another server had begun could not be taken over: %s", error)
 

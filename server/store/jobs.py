@@ -83,8 +83,8 @@ def find(connection: Connection, job_id: str, who: Principal) -> Job | None:
 
 
 def unfinished(connection: Connection, owner: str) -> int:
-    """How many jobs of an owner wait or run."""
-    count = select(func.count()).where(JOBS.c.owner == owner, JOBS.c.state.in_(UNFINISHED))
+    """Count the jobs of an owner that wait or run; embedding, which nobody asks for, is left out."""
+    count = select(func.count()).where(JOBS.c.owner == owner, JOBS.c.state.in_(UNFINISHED), JOBS.c.kind != "embed")
     return connection.scalar(count) or 0
 
 
@@ -94,6 +94,12 @@ def listing(connection: Connection, collection: str | None, who: Principal, limi
     if collection is not None:
         wanted = wanted.where(JOBS.c.collection == collection)
     return [_job(row) for row in connection.execute(wanted).mappings()]
+
+
+def unfinished_of_kind(connection: Connection, collection: str, kind: JobKind) -> list[str]:
+    """Return the ids of a collection's jobs of this kind that have not finished."""
+    wanted = select(JOBS.c.id).where(JOBS.c.collection == collection, JOBS.c.kind == kind, JOBS.c.state.in_(UNFINISHED))
+    return list(connection.scalars(wanted))
 
 
 def cut_short(connection: Connection) -> list[str]:
@@ -113,6 +119,7 @@ CUT_SHORT: Mapping[JobKind, str] = {
     "upload": f"{ENDED}It goes on by itself in the next one.",
     "delete": f"{ENDED}It goes on by itself in the next one.",
     "sync": f"{ENDED}The source is read again when it is due, or when you ask for it.",
+    "embed": f"{ENDED}It goes on by itself in the next one.",
     "index": f"{ENDED}Start it again: what it had finished is kept.",
     "reindex": f"{ENDED}Start it again: what it had finished is kept.",
 }

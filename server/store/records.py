@@ -34,7 +34,7 @@ TurnStatus: TypeAlias = Literal[Status, "pending", "failed", "interrupted"]
 server ended before the answer did; what had been shown until then stands in `answer`."""
 
 JobState: TypeAlias = Literal["queued", "running", "done", "failed", "cancelled", "interrupted"]
-JobKind: TypeAlias = Literal["upload", "index", "reindex", "delete", "sync"]
+JobKind: TypeAlias = Literal["upload", "index", "reindex", "delete", "sync", "embed"]
 Rating: TypeAlias = Literal["up", "down"]
 
 

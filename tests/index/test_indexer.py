@@ -6,14 +6,16 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from index.collection import Collection, list_collections
 from index.documents import Document, Section
 from index.errors import CollectionNotFound, DocumentNotFound, IndexingCancelled, LoadError
-from index.indexer import MAX_PASSAGES, IndexProgress, IndexReport, delete_documents, index_paths
+from index.indexer import MAX_PASSAGES, IndexProgress, IndexReport, delete_documents, index_documents, index_paths
 from index.passages import split
 from index.query import Query
+from index.stores import StoreSpec
 from index.version import CollectionFolder
 from testing.encoder import WordEncoder
 from tests.index.conftest import TEXTS
@@ -366,3 +368,76 @@ def test_a_pipe_or_socket_among_the_documents_is_told_and_never_opened(
     assert all("not an ordinary file" in message for message in failed.values())
     assert sum(file.status == "indexed" for file in report.files) == 5
     assert index_paths(tmp_path, "docs", paths, words).version == report.version
+
+
+def many(path: Path, count: int = 600) -> None:
+    """Write a file of `count` passages, each with a word of its own."""
+    text = "\n\n".join(f"## Part {n}\n\nThe lamp of room{n} is colour{n}.\n" for n in range(count))
+    path.write_text(f"# Lamps\n\n{text}", "utf-8")
+
+
+def test_words_find_everything_before_all_of_it_is_embedded(
+    index: Index, opened: Callable[[], Collection], tmp_path: Path, words: WordEncoder
+) -> None:
+    folder = tmp_path / "large"
+    folder.mkdir()
+    many(folder / "lamps.md")
+    report = index(folder, enough=lambda: True)
+    assert 0 < report.embedded < report.without_vector
+    collection = opened()
+    assert collection.without_vector == report.without_vector
+    assert list_collections(tmp_path / "collections")[0].without_vector == report.without_vector
+    # Each is found by its words; what has a vector is found by that, too, and nothing else is.
+    meaning = 0
+    for n in range(0, 600, 50):
+        (first, *_) = collection.search([Query(f"room{n} colour{n}")])
+        assert f"room{n} " in first.passage.text
+        near = collection.search([Query(f"room{n} colour{n}", lexical=0.0)], k=3)
+        meaning += f"room{n} " in near[0].passage.text
+    assert meaning < 12
+    only = collection.search([Query("lamp", lexical=0.0)], k=600, depth=600)
+    assert len(only) == report.embedded
+    assert collection.search([Query("lamp", lexical=0.0)], where={"document_id": "another.md"}) == []
+    # The vectors of passages that have none yet are made where somebody asks for them.
+    ids = [passage.id for passage in collection.passages("lamps.md")]
+    texts = [passage.indexed_text for passage in collection.passages("lamps.md")]
+    assert np.allclose(collection.passage_vectors(ids), words.encode(texts), atol=1e-6)
+
+
+def test_the_next_run_embeds_the_rest_alone(
+    index: Index, opened: Callable[[], Collection], tmp_path: Path, words: WordEncoder
+) -> None:
+    folder, root = tmp_path / "large", tmp_path / "collections"
+    folder.mkdir()
+    many(folder / "lamps.md")
+    first = index(folder, enough=lambda: True)
+    # A part: two batches more, then a stop that loses nothing.
+    calls = iter([False, True])
+    second = index_documents(root, "docs", (), words, enough=lambda: next(calls))
+    assert second.embedded == 2 * first.embedded
+    with pytest.raises(IndexingCancelled):
+        index_documents(root, "docs", (), words, cancelled=iter([False] * 3 + [True] * 9).__next__)
+    words.encoded.clear()
+    last = index(folder)
+    assert statuses(last) == {"lamps.md": "unchanged"}
+    assert last.without_vector == 0
+    assert last.embedded == len(words.encoded) < second.without_vector
+    collection = opened()
+    assert all(
+        f"room{n} " in collection.search([Query(f"room{n} colour{n}", lexical=0.0)], k=1)[0].passage.text
+        for n in range(0, 600, 50)
+    )
+    assert index(folder).version == last.version, "there is nothing left to do"
+
+
+@pytest.mark.parametrize("store", ["exact", "quantised"])
+def test_deleting_does_not_wait_for_embedding(tmp_path: Path, words: WordEncoder, store: str) -> None:
+    folder, root = tmp_path / "large", tmp_path / "collections"
+    folder.mkdir()
+    many(folder / "lamps.md")
+    many(folder / "others.md", 3)
+    spec = StoreSpec(store)
+    index_paths(root, "docs", [folder], words, store=spec, enough=lambda: True)
+    report = delete_documents(root, "docs", ["others.md"], words, store=spec)
+    assert report.without_vector > 500
+    assert Collection.open(root, "docs", words, store=spec).without_vector == report.without_vector

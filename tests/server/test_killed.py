@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from index.errors import ModelUnavailable
+from server.chat.loaded_models import Models
 from server.store.jobs import CUT_SHORT
 from tests.killing import Home
 from tests.rows import MINE
@@ -129,3 +131,40 @@ def test_a_collection_whose_deletion_was_cut_short_is_deleted_by_asking_again(se
 
 async def as_a_coroutine(call: Any) -> Any:
     return call()
+
+
+def test_words_serve_at_once_and_the_next_server_goes_on_with_embedding(
+    serve: Any, settings_for: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("index.writer.WORDS_FIRST", 2)
+    monkeypatch.setattr("index.writer.EMBED_BATCH", 1)
+
+    def unavailable(_: Models) -> None:
+        raise ModelUnavailable("the model cannot be loaded a second time")
+
+    settings = settings_for("none")
+    page = "# Lamps\n\n" + "".join(f"## Lamp {n}\n\nLamp {n} has a cord of {n} metres.\n\n" for n in range(9))
+    with monkeypatch.context() as patched:
+        patched.setattr(Models, "background_encoder", unavailable)
+        first = serve(settings)
+        with first.client() as client:
+            assert first.finished(upload(client, "lamps.md", page)["id"]).state == "done"
+            embedding = client.get("/v1/jobs?collection=box").json()["data"][0]
+            assert embedding["kind"] == "embed"
+            assert first.finished(embedding["id"]).message == "the model cannot be loaded a second time"
+        first.stop()
+    second = serve(settings)
+    with second.client() as client:
+        assert box(client)["without_vector"] == box(client)["passages"] - 1
+        found = client.post("/v1/search", json={"query": "cord of lamp 7", "collection": "box"}).json()["passages"]
+        assert "cord of 7 metres" in found[0]["text"]
+        second.call(second.service.collections.resume_embedding())
+        embedding = client.get("/v1/jobs?collection=box").json()["data"][0]
+        assert second.finished(embedding["id"]).state == "done"
+        assert box(client)["without_vector"] == 0
+        second.call(second.service.collections.resume_embedding())
+        assert client.get("/v1/jobs?collection=box").json()["data"][0]["id"] == embedding["id"], "nothing is left"
+
+
+def box(client: Any) -> dict[str, Any]:
+    return next(row for row in client.get("/v1/collections").json()["data"] if row["name"] == "box")

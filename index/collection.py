@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index.documents import Document, MetadataValue
-from index.encoders import CachedQueries, Encoder, Vectors
+from index.encoders import CachedVectors, Encoder, Vectors
 from index.errors import CollectionCorrupt, CollectionMismatch, CollectionNotFound, IndexingError, InvalidName
 from index.fusion import CONFIDENCE_RANK, DEFAULT_K, document_prior, fuse, query_confidence
 from index.lexical import Bm25s, LexicalIndex, NoTerms
@@ -154,7 +154,7 @@ class Collection:
     def __init__(self, folder: CollectionFolder, encoder: Encoder, store: StoreSpec) -> None:
         self._folder = folder
         self._encoder = encoder
-        self._queries = CachedQueries(encoder)
+        self._queries = CachedVectors(encoder, encoder.prompt)
         self._store = store
         self._lock = threading.Lock()
         self._refreshing = threading.Lock()

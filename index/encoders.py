@@ -103,11 +103,18 @@ CENTRE = "centre.json"
 QUERY = "query"
 PASSAGES = ("document", "passage")
 """The names that sentence-transformers gives to the prompts of queries and of passages."""
-CACHED_QUERIES = 2048
+CACHED_VECTORS = 2048
 
 
-class Encoder(Protocol):
+class TextEncoder(Protocol):
     """Turns texts into vectors; safe to call from several threads at once."""
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """`(len(texts), dimension)` float32, L2-normalised, in the order of the texts."""
+
+
+class Encoder(TextEncoder, Protocol):
+    """An embedding model."""
 
     @property
     def name(self) -> str:
@@ -240,11 +247,12 @@ def _prompted(texts: Sequence[str], query: str, passage: str) -> list[str]:
     return [text if query and text.startswith(query) else passage + text for text in texts]
 
 
-class CachedQueries:
-    """Remembers the vectors of the last queries: the legs of a conversation repeat each other's texts."""
+class CachedVectors:
+    """A `TextEncoder` that remembers the vectors of the last `size` texts; `prompt` is put before each of them."""
 
-    def __init__(self, encoder: Encoder, size: int = CACHED_QUERIES) -> None:
+    def __init__(self, encoder: Encoder, prompt: str = "", size: int = CACHED_VECTORS) -> None:
         self._encoder = encoder
+        self._prompt = prompt
         self._size = size
         self._vectors: OrderedDict[str, Vectors] = OrderedDict()
         self._lock = threading.Lock()
@@ -257,8 +265,7 @@ class CachedQueries:
                 self._vectors.move_to_end(text)
         missing = [text for text in dict.fromkeys(texts) if text not in cached]
         if missing:
-            prompt = self._encoder.prompt
-            cached.update(zip(missing, self._encoder.encode([prompt + text for text in missing]), strict=True))
+            cached.update(zip(missing, self._encoder.encode([self._prompt + text for text in missing]), strict=True))
             with self._lock:
                 self._vectors.update((text, cached[text]) for text in missing)
                 while len(self._vectors) > self._size:

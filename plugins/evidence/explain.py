@@ -21,7 +21,7 @@ from server.chat.documents import NAME, NAMES, YEAR
 from server.turn.support import SUPPORTED
 
 if TYPE_CHECKING:
-    from index.encoders import Encoder
+    from index.encoders import TextEncoder
 
 Numbers: TypeAlias = npt.NDArray[Any]
 Queries: TypeAlias = Sequence[tuple[str, float]]
@@ -88,7 +88,7 @@ def without_markers(text: str) -> str:
 class WhyRanker:
     """The sentences of one source, ready to be ranked for many citances. Blocks, and encodes each sentence once."""
 
-    def __init__(self, source: WhySource, encoder: Encoder | None = None, k1: float = K1) -> None:
+    def __init__(self, source: WhySource, encoder: TextEncoder | None = None, k1: float = K1) -> None:
         self.source = source
         self._encoder = encoder
         self.sentences = RankedTexts([sentence.text for sentence in source.sentences], encoder, k1)
@@ -137,7 +137,7 @@ class WhyRanker:
 class RankedTexts:
     """Texts with what is known of each beside the query."""
 
-    def __init__(self, texts: Sequence[str], encoder: Encoder | None, k1: float) -> None:
+    def __init__(self, texts: Sequence[str], encoder: TextEncoder | None, k1: float) -> None:
         self.within = Within(texts, encoder, k1=k1)
         self.dense = encoder is not None
         around = [" ".join(texts[max(0, place - 1) : place + 2]) for place in range(len(texts))]

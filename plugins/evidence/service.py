@@ -14,10 +14,12 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from pydantic import Field
 
+from index.encoders import CachedVectors
 from plugins.evidence.asking import AskingFailed, QuoteAsker
 from plugins.evidence.decontextualize import SNIPPET_CHARS, make_standalone, passage_of, plan_version
 from plugins.evidence.explain import WhyFound, WhyRanker, WhySource, without_markers
@@ -41,6 +43,7 @@ from text.words import stems
 
 if TYPE_CHECKING:
     from index.collection import Collection
+    from index.encoders import Encoder
     from server.turn.events import Evidence
 
 
@@ -108,6 +111,8 @@ CITANCE_CHARS = 2000
 _QUOTED = re.compile(r"^[ \t]*>[ \t]?", re.MULTILINE)
 """What marks a line of an answer as a quotation."""
 
+SENTENCE_VECTORS = 8192
+"""How many vectors of sentences are remembered: 12 MB of those with 384 numbers."""
 SENTENCES = 250
 """Sentences of one document that are compared; of a longer one those of its best passages. Encoding them takes a second
 or two."""
@@ -291,7 +296,7 @@ class EvidenceService(ServiceBase):
         return why_view.model_copy(update={"citance": citance})
 
     def _found(self, opened: Collection, document_id: str, citance: str) -> tuple[WhySource, WhyFound]:
-        document, encoder = opened.document(document_id), self.core.models.encoder()
+        document, encoder = opened.document(document_id), _remembering(self.core.models.encoder())  # type: ignore[arg-type]
         sentences = sentences_of(document)
         if len(sentences) > SENTENCES:
             passages = opened.passages(document_id)
@@ -308,6 +313,12 @@ class EvidenceService(ServiceBase):
             sentences = tuple(sentence for sentence in sentences if sentence.id in chosen)
         source = WhySource(sentences, lead(document), document.title)
         return source, WhyRanker(source, encoder).find(citance)
+
+
+@lru_cache(maxsize=1)
+def _remembering(encoder: Encoder) -> CachedVectors:
+    """Return an encoder that embeds each sentence once, for all citations of a document."""
+    return CachedVectors(encoder, size=SENTENCE_VECTORS)
 
 
 def _where(name: str) -> WhyPlace:

@@ -13,7 +13,7 @@ import numpy as np
 import regex
 
 from index.documents import Document, Section
-from index.encoders import Encoder, Vectors
+from index.encoders import TextEncoder, Vectors
 from index.fusion import fuse
 from index.lexical import K1, Bm25s, NoTerms
 from index.query import Passage
@@ -138,7 +138,7 @@ class Within:
     """The texts of one document, to be searched. Blocks; encoding takes some milliseconds a text."""
 
     def __init__(
-        self, texts: Sequence[str], encoder: Encoder | None = None, vectors: Vectors | None = None, k1: float = K1
+        self, texts: Sequence[str], encoder: TextEncoder | None = None, vectors: Vectors | None = None, k1: float = K1
     ) -> None:
         """`vectors` are the texts' own where they are there already, `(len(texts), dimension)`, L2-normalised."""
         self.texts = list(texts)

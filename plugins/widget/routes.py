@@ -8,10 +8,12 @@ The script and the page are absent until the settings name a site. Answers reach
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import APIRouter, FastAPI, Request
 from markupsafe import Markup
@@ -26,7 +28,10 @@ from server.api.dependencies import Service, StrictBody
 from server.api.routes.conversations import HistoryMessage
 from server.api.sse import EVENTS, TurnStream, event_bytes, while_connected
 from server.chat import ChatService, DoneEvent, Forbidden, Message, TurnRequest
+from server.chat.error_mapping import clean, found_or_missing
 from server.chat.running_turn import RunningTurn
+from server.chat.turns import MAX_COMMENT_CHARS
+from server.store import turns
 from server.turn.events import Evidence
 from server.turn.evidence import best_sentences
 from text.translation import LANGUAGES, speak, spoken, words
@@ -52,8 +57,16 @@ class ReadPage(StrictBody):
         return " › ".join(" ".join(part.split()) for part in (self.title, self.heading) if part.strip())
 
 
+VISITOR = "[A-Za-z0-9-]{16,64}"
+"""A text that the browser of a visitor chose at random. Nothing else is known of the visitor."""
+
+
 class WidgetTurn(StrictBody):
     """A question, and what was said before it."""
+
+    visitor: str = Field(
+        default="", pattern=f"^({VISITOR})?$", description="Names the visitor to whom the turn belongs."
+    )
 
     question: str = Field(min_length=1, pattern=r"\S")
     collection: str = Field(default="", description="Empty: the default collection.")
@@ -67,6 +80,15 @@ class WidgetTurn(StrictBody):
         if self.page is not None and self.page.words:
             history.insert(max(0, len(history) - 2), Message("user", self.page.words))
         return tuple(history)
+
+
+class VisitorRating(StrictBody):
+    """A visitor's word on an answer to that visitor; a second one replaces the first."""
+
+    visitor: str = Field(pattern=f"^{VISITOR}$")
+    turn_id: str = Field(max_length=64)
+    rating: Literal["up", "down"]
+    comment: str = ""
 
 
 class FoundSection(BaseModel):
@@ -89,6 +111,15 @@ def _demand_site(service: ChatService) -> None:
         )
 
 
+def _for_visitor(service: ChatService, visitor: str) -> ChatService:
+    """Return the service for a visitor: turns and limits are the visitor's, rights those of the site's key."""
+    _demand_site(service)
+    if not visitor:
+        return service
+    pseudonym = hashlib.blake2b(visitor.encode(), digest_size=8).hexdigest()
+    return service.as_principal(replace(service.principal, id=f"{service.principal.id}/{pseudonym}"))
+
+
 @router.post(
     "/v1/widget/turns",
     summary="Ask from the widget of a web site",
@@ -96,12 +127,12 @@ def _demand_site(service: ChatService) -> None:
     responses={200: {"description": "The events of a turn.", "content": {"text/event-stream": EVENTS}}},
 )
 async def ask(body: WidgetTurn, service: Service) -> Response:
-    """Answer a question that is not kept. The event `shown` before `done` has the answer and its sources as HTML.
+    """Answer a visitor's question. The event `shown` before `done` has the answer and its sources as HTML.
 
-    Takes a key of the role `reader` alone, and only where sites are named.
+    The turn is kept with its trace (`trace.days`), its texts where `trace.content` keeps them. Takes a key of the role
+    `reader` alone, and only where sites are named.
     """
-    _demand_site(service)
-    turn = await service.turns.begin(
+    turn = await _for_visitor(service, body.visitor).turns.begin(
         TurnRequest(question=body.question, collection=body.collection, history=body.messages(), where=body.where)
     )
     return TurnStream(turn, _events(turn, TurnView(turn.id, body.question, body.collection)))
@@ -133,13 +164,21 @@ def _shown(view: TurnView) -> dict[str, Any]:
     }
 
 
+@router.post("/v1/widget/feedback", status_code=204, summary="Rate an answer in the widget of a web site")
+async def rate(body: VisitorRating, service: Service) -> None:
+    """Keep what a visitor thinks of an answer; review and training read it like any other feedback."""
+    visited = _for_visitor(service, body.visitor)
+    comment = clean(body.comment, MAX_COMMENT_CHARS, "comment")
+    kept = await visited.core.database.write(turns.rate, body.turn_id, body.rating, "", comment, visited.principal)
+    found_or_missing(kept, "turn", body.turn_id)
+
+
 @router.post("/v1/widget/search", summary="Search while a visitor of a web site types")
 async def search(body: WidgetTurn, request: Request, service: Service) -> list[FoundSection]:
     """The sections that a turn would read, best first."""
-    _demand_site(service)
     found = await while_connected(
         request,
-        service.turns.search(
+        _for_visitor(service, body.visitor).turns.search(
             body.question, collection=body.collection, history=body.messages(), k=_READ, where=body.where
         ),
     )

@@ -348,6 +348,10 @@ API: dict[str, tuple[dict[str, int], Build]] = {
         {**by_role(OK, 403, 403, foreign=404, root=403)},
         at("/v1/widget/turns", json={"question": "What does wood cost?", "collection": NAMES["collection"]}),
     ),
+    "POST /v1/widget/feedback": (
+        by_role(404, 403, 403, foreign=404, root=403),
+        at("/v1/widget/feedback", json={"visitor": "0123456789abcdef", "turn_id": "nothing", "rating": "up"}),
+    ),
     "POST /v1/widget/search": (
         {**by_role(OK, 403, 403, foreign=404, root=403)},
         at("/v1/widget/search", json={"question": "What does wood cost?", "collection": NAMES["collection"]}),

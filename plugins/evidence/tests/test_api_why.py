@@ -72,7 +72,7 @@ def test_sentences_are_quoted_in_order_with_their_places_and_found_again(client:
 
 
 def test_the_sentences_of_a_document_are_embedded_once(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    service._remembering.cache_clear()  # other tests have read the same page
+    service._VECTORS.clear()  # other tests have read the same page
     texts, encode = list[str](), OnnxEncoder.encode
 
     def counted(encoder: OnnxEncoder, wanted: Sequence[str]) -> Any:

@@ -14,9 +14,10 @@ import pytest
 
 from plugins.widget.routes import add_widget
 from plugins.widget.settings import WidgetSettings
-from server.store import credentials
+from server.store import credentials, turns
 from testing.openai_server import FakeOpenAIServer
 from testing.plugin import PluginContract
+from tests.rows import ALL
 from tests.serving import MakeSettings, Running, Serve
 from tests.ui.site import violations
 
@@ -133,7 +134,7 @@ def test_a_question_back_has_buttons_until_it_is_answered(
     frame.locator("article:nth-child(2)[data-state=quoted]").wait_for()
     assert frame.locator("article:nth-child(2) .asked").inner_text() == "Travel expenses › Refunds"
     assert "Train tickets are refunded" in frame.locator("article:nth-child(2) .answer").inner_text()
-    assert asked.get_by_role("button").count() == 0
+    assert asked.locator(".choices button").count() == 0
     assert all(text in asked.locator(".answer").inner_text() for text in texts)
     assert frame.locator("#question:focus").count() == 1
     context.close()
@@ -195,6 +196,15 @@ def test_the_site_and_its_visitor_drive_it(
     answered.locator(".chip").first.click()
     card = answered.locator("section:focus")
     assert "Parental leave" in card.inner_text()
+    # What the visitor thinks of it is kept like any feedback.
+    bad = answered.locator("[data-rating=down]")
+    bad.click()
+    answered.locator(".rating input").fill("It is twelve weeks.")
+    answered.locator(".rating form button").click()
+    answered.locator(".rating form").wait_for(state="detached")
+    assert bad.get_attribute("aria-pressed") == "true"
+    (feedback,) = running.call(running.service.turns.feedback_records())
+    assert (feedback.rating, feedback.comment) == ("down", "It is twelve weeks.")
 
     page.evaluate("anaphora.ask('And how do I apply?')")
     frame.locator("article:nth-child(2)[data-state=quoted]").wait_for()
@@ -247,6 +257,27 @@ def versions(running: Running, folder: Path) -> None:
         )
     job = running.finished(running.call(running.service.collections.index_paths("manual", [folder])).id)
     assert job.state == "done", job.message
+
+
+def test_turns_and_ratings_belong_to_the_visitor(serve: Serve, settings_for: MakeSettings) -> None:
+    running = serve(settings_for("none", plugins={"widget": {"origins": ["https://www.example.org"]}}))
+    site = {"Authorization": f"Bearer {key(running, 'reader')}"}
+    mine, other = {"visitor": "0" * 32}, {"visitor": "1" * 32}
+    with running.client(headers=site) as client:
+        turn = client.post("/v1/widget/turns", json={"question": "How long is parental leave?", **mine}).headers[
+            "X-Turn-Id"
+        ]
+        for who, status in ((other, 404), (mine, 204), (mine, 204)):
+            rating = client.post("/v1/widget/feedback", json={"turn_id": turn, "rating": "up", **who})
+            assert rating.status_code == status, rating.text
+        assert client.post("/v1/widget/feedback", json={"turn_id": turn, "rating": "up"}).status_code == 400
+        assert client.get(f"/v1/turns/{turn}").status_code == 404, "whoever reads the site has its key"
+    owner = running.call(running.service.core.database.read(lambda c: turns.owner(c, turn, ALL)))
+    pseudonym = owner.partition("/")[2]
+    assert owner.startswith("key:")
+    assert pseudonym
+    assert pseudonym not in mine["visitor"]
+    assert [day.turns for day in running.call(running.service.reviews.statistics()).days] == [1]
 
 
 @pytest.mark.browser

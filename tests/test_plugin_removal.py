@@ -103,10 +103,12 @@ def reports(indexed_home: Path, model_home: Path, tmp_path_factory: pytest.TempP
     return [json.loads(line) for line in run.stdout.splitlines()]
 
 
+@pytest.mark.extended
 def test_the_product_imports_no_plugin(reports: list[object]) -> None:
     assert reports[0] == []
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("name", PLUGINS)
 def test_without_a_plugin_the_rest_keeps_its_routes_and_helps(reports: list[dict], name: str) -> None:
     whole, rest = reports[1], reports[2 + PLUGINS.index(name)]
@@ -116,6 +118,7 @@ def test_without_a_plugin_the_rest_keeps_its_routes_and_helps(reports: list[dict
     assert not any(f" {command} " in rest["help"] for command in whole["commands"][name])
 
 
+@pytest.mark.extended
 def test_without_any_plugin_a_question_is_answered(reports: list[dict]) -> None:
     assert "error" not in reports[-1], reports[-1]["error"]
     assert "ten weeks" in reports[-1]["answer"]

@@ -36,6 +36,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
+@pytest.mark.extended
 @pytest.mark.slow
 def test_the_wheel_holds_every_file_of_every_room(wheel: Path) -> None:
     assert wheel.name == f"anaphora-{version('anaphora')}-py3-none-any.whl"

@@ -147,6 +147,7 @@ def test_a_missing_collection_is_named(ask: Ask) -> None:
     assert "nowhere" in result.output
 
 
+@pytest.mark.extended
 def test_an_interrupt_stops_the_answer_and_not_the_chat(home: Path, llm: FakeOpenAIServer) -> None:
     """In a pseudo-terminal, as a person would: Ctrl-C while the answer streams, then another question."""
     llm.pieces, llm.pace = ["Leave "] + ["and more "] * 2000, 0.05

@@ -172,6 +172,7 @@ def test_what_is_answered_and_should_be_refused_is_a_false_positive(diagnose: Di
     assert not re.search(r"(?:src|href|url)\s*[=(]", page), "it opens without internet"
 
 
+@pytest.mark.extended
 def test_a_killed_run_goes_on_and_asks_nothing_twice(
     diagnose: Diagnose, llm: FakeOpenAIServer, tmp_path: Path, command_home: Path
 ) -> None:

@@ -58,6 +58,7 @@ def test_a_folder_becomes_a_collection(home: Path, docs: Path) -> None:
     assert info.version in listed.stdout
 
 
+@pytest.mark.extended
 def test_another_embedding_model_is_proposed_for_documents_in_a_language_that_this_one_does_not_read(
     home: Path, docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,6 +171,7 @@ def test_a_bad_name_is_refused(home: Path, docs: Path) -> None:
     assert "../up" in result.stderr
 
 
+@pytest.mark.extended
 @pytest.mark.slow
 def test_an_interrupt_leaves_the_collection_as_it_was(home: Path, docs: Path, tmp_path: Path) -> None:
     anaphora("index", docs, "-c", "c")

@@ -43,6 +43,7 @@ def call(home: Path, *arguments: str, **environment: str) -> subprocess.Complete
     return subprocess.CompletedProcess(arguments, ended.exit_code, ended.stdout, ended.stderr)
 
 
+@pytest.mark.extended
 @pytest.mark.slow
 def test_a_plain_installation_serves_a_folder_and_answers(model_home: Path, documents: Path, tmp_path: Path) -> None:
     """Nothing that only an extra brings can be imported: no torch, no transformers, no langchain."""

@@ -137,6 +137,7 @@ def test_bleu_is_what_sacrebleus_command_says(files: tuple[Path, Path]) -> None:
     assert metrics.corpus_bleu([], []) == (0.0, "")
 
 
+@pytest.mark.extended
 def test_rouge_is_what_rouge_scores_command_says(files: tuple[Path, Path], tmp_path: Path) -> None:
     own, wanted = files
     out = tmp_path / "rouge.csv"

@@ -31,6 +31,7 @@ TEXTS = [
 ]
 
 
+@pytest.mark.extended
 def test_vectors_are_those_of_sentence_transformers(model_home: Path) -> None:
     from sentence_transformers import SentenceTransformer
 

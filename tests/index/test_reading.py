@@ -69,6 +69,7 @@ def test_of_many_files_only_the_hostile_one_is_quarantined(folder: Path, tmp_pat
         assert len(status) == 9
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_parser_killed_over_a_file_is_tried_once_more(pool: ParserPool, folder: Path, times: int) -> None:
     path = folder / "4b.rst"

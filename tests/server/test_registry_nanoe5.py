@@ -102,6 +102,7 @@ def source(bert: Any, tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.extended
 def test_the_converted_model_computes_what_the_blocks_say(bert: Any, source: Path, tmp_path: Path) -> None:
     import onnx
     import torch
@@ -257,6 +258,7 @@ PAGES = {
 }
 
 
+@pytest.mark.extended
 def test_the_registered_model_finds_a_page_in_another_language(model_home: Path) -> None:
     encoder = load_encoder(ensure("multilingual-e5-small", model_home))
     assert (encoder.dimension, encoder.max_tokens, encoder.prompt) == (384, 512, "query: ")
@@ -265,6 +267,7 @@ def test_the_registered_model_finds_a_page_in_another_language(model_home: Path)
     assert [list(PAGES)[row.argmax()] for row in cosines] == list(QUESTIONS.values())
 
 
+@pytest.mark.extended
 def test_passages_have_their_prompt_and_queries_have_theirs(model_home: Path) -> None:
     encoder = load_encoder(ensure("multilingual-e5-small", model_home))
     text = "The fee is 12 dollars."
@@ -274,6 +277,7 @@ def test_passages_have_their_prompt_and_queries_have_theirs(model_home: Path) ->
     assert not np.array_equal(plain, named), "a text that says so itself is a text like any other"
 
 
+@pytest.mark.extended
 def test_its_tokens_are_those_of_xlm_roberta(model_home: Path) -> None:
     folder = Path(ensure("multilingual-e5-small", model_home))
     model = OnnxModel(folder / MODEL, folder / TOKENIZER, 512)

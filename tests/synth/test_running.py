@@ -282,6 +282,7 @@ with Journal(Path(sys.argv[1])) as journal, ChatAsker(model, SAMPLING, concurren
 """
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("how", [pytest.param(signal.SIGKILL, marks=pytest.mark.extended), signal.SIGINT])
 def test_a_run_that_is_killed_goes_on_where_it_was(tmp_path: Path, how: signal.Signals) -> None:
     path = tmp_path / "journal.jsonl"

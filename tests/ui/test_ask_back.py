@@ -92,6 +92,7 @@ def test_a_question_back_is_answered_by_a_button_and_becomes_a_list(visitor: Vis
     assert asked.locator(".answer ol").is_visible()
 
 
+@pytest.mark.extended
 def test_a_question_back_is_answered_by_typing_a_place_or_passed_over(visitor: Visitor) -> None:
     page = visitor.page
     visitor.ask("backup fails", "asked")

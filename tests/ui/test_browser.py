@@ -118,6 +118,7 @@ def test_feedback_is_kept_with_its_reason_and_comment(visitor: Visitor, site: Si
     assert turn not in {record.turn_id for record in site.ask(site.service.turns.feedback_records())}
 
 
+@pytest.mark.extended
 def test_other_search_words_run_the_turn_again(visitor: Visitor, site: Site) -> None:
     page = visitor.page
     visitor.ask("Which form is it?")
@@ -131,6 +132,7 @@ def test_other_search_words_run_the_turn_again(visitor: Visitor, site: Site) -> 
     assert "W-17" in visitor.last(".answer")
 
 
+@pytest.mark.extended
 def test_several_conversations_are_found_by_day_and_deleted_at_once(visitor: Visitor) -> None:
     page = visitor.page
     for n in range(3):
@@ -255,6 +257,7 @@ def test_an_uploaded_file_can_be_asked_about(visitor: Visitor, tmp_path: Path) -
     assert "made of oak" in page.locator(".source.selected mark").first.inner_text()
 
 
+@pytest.mark.extended
 def test_any_number_of_files_is_sent_and_dropped_anywhere(visitor: Visitor) -> None:
     page, sent = visitor.page, list[str]()
 
@@ -279,6 +282,7 @@ def test_any_number_of_files_is_sent_and_dropped_anywhere(visitor: Visitor) -> N
     assert len(sent) == 52
 
 
+@pytest.mark.extended
 def test_sending_a_file_shows_how_much_has_been_sent(visitor: Visitor, tmp_path: Path) -> None:
     page = visitor.page
     file = tmp_path / "long.txt"
@@ -303,6 +307,7 @@ def test_sending_a_file_shows_how_much_has_been_sent(visitor: Visitor, tmp_path:
     page.wait_for_selector('.job[data-state="done"]')
 
 
+@pytest.mark.extended
 def test_a_refused_retry_brings_back_what_it_would_have_replaced(visitor: Visitor, site: Site) -> None:
     page = visitor.page
     visitor.ask("How often should I descale the kettle?")
@@ -356,6 +361,7 @@ def test_a_poisoned_document_and_answer_do_nothing(visitor: Visitor) -> None:
     assert page.evaluate("[...window.seen]") == []
 
 
+@pytest.mark.extended
 def test_who_asks_while_an_answer_is_written_is_told_and_keys_are_shown(visitor: Visitor) -> None:
     page = visitor.page
     page.fill("#question", "Tell me a story about the kettle")
@@ -445,6 +451,7 @@ def test_a_turn_goes_on_while_its_page_is_reloaded_and_is_found_again(visitor: V
     visitor.complaints.clear()
 
 
+@pytest.mark.extended
 def test_a_phone_that_loses_the_network_twice_has_its_answer(browser: Browser, site: Site) -> None:
     from tests.ui.conftest import SENTENCES, Visitor
 
@@ -494,6 +501,7 @@ def test_a_phone_that_loses_the_network_twice_has_its_answer(browser: Browser, s
     context.close()
 
 
+@pytest.mark.extended
 def test_the_page_speaks_german_japanese_and_arabic_from_right_to_left(browser: Browser, site: Site) -> None:
     from tests.ui.conftest import Visitor
 
@@ -560,6 +568,7 @@ def test_the_page_speaks_german_japanese_and_arabic_from_right_to_left(browser: 
     context.close()
 
 
+@pytest.mark.extended
 def test_a_phone_has_drawers_and_no_sideways_scrolling(browser: Browser, site: Site) -> None:
     from tests.ui.conftest import Visitor
 
@@ -598,6 +607,7 @@ def test_the_page_can_be_used_by_keyboard(visitor: Visitor) -> None:
     assert page.evaluate("document.activeElement.classList.contains('source')")
 
 
+@pytest.mark.extended
 def test_a_damaged_collection_says_so_in_one_line(visitor: Visitor, site: Site) -> None:
     note, page = visitor.page.locator(".rail .damaged"), visitor.page
     assert not note.is_visible()
@@ -654,6 +664,7 @@ def test_links_and_markers_lead_to_documents_and_say_what_these_mean(visitor: Vi
     page.wait_for_selector("#reader-title:text-is('Care of the pump')")
 
 
+@pytest.mark.extended
 def test_a_question_waits_for_a_server_that_is_away(visitor: Visitor) -> None:
     page = visitor.page
     page.context.set_offline(True)
@@ -686,6 +697,7 @@ def test_a_question_waits_for_a_server_that_is_away(visitor: Visitor) -> None:
     visitor.complaints.clear()
 
 
+@pytest.mark.extended
 def test_a_question_that_is_refused_stays_where_it_was_written(visitor: Visitor) -> None:
     page, long = visitor.page, "How often? " * 400
     page.fill("#question", long)
@@ -699,6 +711,7 @@ def test_a_question_that_is_refused_stays_where_it_was_written(visitor: Visitor)
     assert not page.locator(".held").is_visible()
 
 
+@pytest.mark.extended
 def test_a_busy_server_is_not_taken_for_one_that_went_away(visitor: Visitor) -> None:
     page = visitor.page
     page.fill("#question", "Tell me a story about the kettle")
@@ -738,6 +751,7 @@ def test_a_busy_server_is_not_taken_for_one_that_went_away(visitor: Visitor) -> 
     page.wait_for_selector('.turn[data-state="interrupted"]')
 
 
+@pytest.mark.extended
 def test_back_walks_the_conversations_and_two_tabs_agree(visitor: Visitor, tmp_path: Path) -> None:
     page = visitor.page
     visitor.ask("How often should I descale the kettle?")
@@ -781,6 +795,7 @@ def test_back_walks_the_conversations_and_two_tabs_agree(visitor: Visitor, tmp_p
     visitor.complaints.clear()
 
 
+@pytest.mark.extended
 def test_nothing_keeps_anybody_out(visitor: Visitor, browser: Browser, site: Site) -> None:
     page = visitor.page
 

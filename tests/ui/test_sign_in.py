@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 
 
+@pytest.mark.extended
 def test_the_page_names_who_signed_in_and_signs_them_out(
     visitor: Visitor, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -50,6 +50,7 @@ def is_accessible(page: Page) -> None:
     page.set_viewport_size({"width": 1280, "height": 900})
 
 
+@pytest.mark.extended
 def test_documents_are_listed_added_shown_deleted_with_undo_and_indexed_again(bench: Page, tmp_path: Path) -> None:
     page = bench
     page.goto("/workbench/documents")
@@ -179,6 +180,7 @@ def written_runs(home: Path) -> None:
     (home / "adapt" / "good" / "state.json").write_text(json.dumps({"done": {"evaluate": {"changes": [change]}}}))
 
 
+@pytest.mark.extended
 def test_a_run_is_watched_compared_promoted_and_rolled_back(bench: Page, site: Site) -> None:
     page, home = bench, site.service.settings.home
     written_runs(home)

@@ -109,6 +109,7 @@ def stopped() -> Iterator[None]:
     stop_servers()
 
 
+@pytest.mark.extended
 def test_without_an_address_a_server_is_started_found_by_others_and_started_anew(
     tmp_path: Path, documents: list[Document], words: WordEncoder, stopped: None
 ) -> None:

@@ -93,6 +93,7 @@ def test_a_question_that_people_are_sent_elsewhere_with_waits_for_no_review(clie
     assert client.get("/v1/statistics").json()["unanswered"] == []
 
 
+@pytest.mark.extended
 def test_after_a_start_no_turn_waits_for_the_vectors_of_all_questions(client: httpx.Client) -> None:
     made = write(client)
     letters = "abcdefghijklmnopqrst"

@@ -16,6 +16,7 @@ __all__ = ["site", "visitor"]
 pytestmark = pytest.mark.browser
 
 
+@pytest.mark.extended
 def test_a_quote_is_made_readable_and_its_original_is_one_click_away(visitor: Visitor) -> None:
     page = visitor.page
     visitor.ask("How many bar has the SRV?")

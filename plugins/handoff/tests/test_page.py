@@ -21,6 +21,7 @@ pytestmark = pytest.mark.browser
 SETTINGS = '[plugins.handoff]\nkind = "webhook"\naddress = "http://127.0.0.1:9/"\nsecret = "s"\n'
 
 
+@pytest.mark.extended
 def test_a_refused_turn_is_handed_over_with_consent(visitor: Visitor, site: Site) -> None:
     page = visitor.page
     visitor.ask("How often should I descale the kettle?")

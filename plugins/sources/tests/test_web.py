@@ -209,6 +209,7 @@ def test_character_sets_of_headers_are_kept_and_large_or_hostile_pages_do_no_har
     assert [change.key for change in report.changes if change.outcome == "failed"] == [f"{site.url}/docs/b/"]
 
 
+@pytest.mark.extended
 def test_a_site_that_names_pages_without_end_fills_no_memory(mirror: SourceMirror, site: FakeSite) -> None:
     for number in range(10):
         site.html(f"/docs/{number}.html", "Links.", *(f"{number}-{n}-{'x' * 900}.html" for n in range(1500)))

@@ -140,6 +140,7 @@ def test_a_question_back_has_buttons_until_it_is_answered(
     context.close()
 
 
+@pytest.mark.extended
 @pytest.mark.browser
 def test_the_site_and_its_visitor_drive_it(
     browser: Browser, web_site: tuple[int, Path], serve: Serve, settings_for: MakeSettings
@@ -280,6 +281,7 @@ def test_turns_and_ratings_belong_to_the_visitor(serve: Serve, settings_for: Mak
     assert [day.turns for day in running.call(running.service.reviews.statistics()).days] == [1]
 
 
+@pytest.mark.extended
 @pytest.mark.browser
 def test_typing_finds_sections_and_a_visitor_picks_the_version(
     browser: Browser, web_site: tuple[int, Path], serve: Serve, settings_for: MakeSettings, tmp_path: Path

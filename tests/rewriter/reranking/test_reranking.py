@@ -164,6 +164,7 @@ def test_an_export_is_made_again_from_the_weights(trained: Path, tmp_path: Path)
     check(copied)
 
 
+@pytest.mark.extended
 def test_training_goes_on_where_it_was_cut(data: Path, base: Path, trained: Path, tmp_path: Path) -> None:
     """Stopped after its first checkpoint; the losses after that are those of the run that was not."""
 

@@ -96,6 +96,7 @@ def test_logits_are_asked_for_where_a_target_begins() -> None:
     assert batch["labels"].tolist() == [[IGNORED, 7, 8, IGNORED], [IGNORED, IGNORED, 7, 9]]  # type: ignore[union-attr]
 
 
+@pytest.mark.extended
 def test_a_run_says_that_it_reads_words(
     recipe_of: Callable[..., Recipe], run: Callable[..., Path], papers: Path, tmp_path: Path
 ) -> None:

@@ -61,6 +61,7 @@ def test_ctranslate2_decides_and_writes_as_torch_does(
     compare_with_torch(trained, asked, tmp_path)
 
 
+@pytest.mark.extended
 @pytest.mark.filterwarnings("ignore:Setting `save_embedding_layers`")
 def test_low_rank_weights_of_a_decoder_are_merged_for_ctranslate2(
     papers: Path,

@@ -1,7 +1,8 @@
 """Passages: the stretches of a document that are embedded, scored and cited.
 
 Sections are split at sentence borders into windows of the encoder; a code block or table row is cut
-only where it alone is longer than the window. Two sections never share a passage: its title and
+only where it alone is longer than the window. A passage that begins within a table or code carries the
+header or the fence's line (`OPENING`). Two sections never share a passage: its title and
 heading path are part of what is searched, so even a one-line section says what it is about, and a
 citation names the right place. How text becomes sentences is left to `text.sentences`.
 """
@@ -14,7 +15,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from index.documents import Document, PlacedText, Section
+from index.documents import OPENING, Document, PlacedText, Section
 from index.query import Box, Passage
 from text.sentences import sentences, trim
 
@@ -30,19 +31,26 @@ _LEAD = re.compile(r"(?s:.*)[:：]$|(?:///|:::|!!!|\?\?\?)[^\n]*\w[^\n]*$")
 _MAX_WORD = 64
 # A title is shortened to about this many characters before the innermost heading is given up.
 _SHORT_TITLE = 60
+# Longest header of a table, or line of a fence, that a passage carries, in characters.
+_LONGEST_OPENING = 600
+_FENCE = re.compile(r"[ \t]*(?:`{3,}|~{3,})[^\n`]*$")
 
 CountTokens = Callable[[str], int]
 
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """A piece that is not cut: a sentence, row, code block or a part of one; offsets into the document."""
+    """A piece that is not cut: a sentence, row, code block or a part of one; offsets into the document.
+
+    `opening` opens the table or code in the middle of which it begins; it `leads` to what follows it.
+    """
 
     start: int
     end: int
     tokens: int
     opens: bool
     leads: bool = False
+    opening: str = ""
 
 
 def split(document: Document, max_tokens: int, count_tokens: CountTokens, at_most: int | None = None) -> list[Passage]:
@@ -81,9 +89,11 @@ def _verbatim(document: Document, section: Section) -> Passage | None:
 
 
 def _passage(
-    document: Document, section: Section, title: str, heading: tuple[str, ...], start: int, end: int
+    document: Document, section: Section, title: str, heading: tuple[str, ...], start: int, end: int, opening: str = ""
 ) -> Passage:
     metadata = {**document.passage_metadata, **section.metadata} if section.metadata else document.passage_metadata
+    if opening:
+        metadata = {**metadata, OPENING: opening}
     text = document.text[start:end]
     boxes = boxes_of(section.placed, start, end)
     page = boxes[0].page if boxes else section.page
@@ -138,18 +148,26 @@ def _halved(title: str) -> str:
 
 
 def _units(text: str, section: Section, room: int, count_tokens: CountTokens) -> Iterator[_Unit]:
+    header = ""
     for sentence in sentences(text[section.start : section.end]):
         start, end = section.start + sentence.start, section.start + sentence.end
+        # Only a header has a second line, that of dashes.
+        heads = sentence.kind == "row" and "\n" in text[start:end]
+        header = header if sentence.kind == "row" and not heads else ""
         # Nothing is free: a window holds only so many, and an encoder may count a word of any length as one.
         tokens = max(1, count_tokens(text[start:end]), (end - start) // _MAX_WORD)
         # A line of marks or a closing tag ends what stands before it.
         opens = sentence.opens and not _CLOSING.match(text, start, end)
         if tokens <= room:
-            yield _Unit(start, end, tokens, opens, bool(_LEAD.match(text, start, end)))
-            continue
-        for unit in _cut(text, start, end, room, count_tokens, by_line=sentence.kind == "code"):
-            yield _Unit(unit.start, unit.end, unit.tokens, opens)
-            opens = False
+            yield _Unit(start, end, tokens, opens, heads or bool(_LEAD.match(text, start, end)), header)
+        else:
+            fence = text[start:end].partition("\n")[0] if sentence.kind == "code" else ""
+            opening = fence if _FENCE.match(fence) else ""
+            for unit in _cut(text, start, end, room, count_tokens, by_line=sentence.kind == "code"):
+                yield _Unit(unit.start, unit.end, unit.tokens, opens, opening=header if opens else opening)
+                opens = False
+        if heads:
+            header = text[start:end] if end - start <= _LONGEST_OPENING else ""
 
 
 def _first(units: Iterator[_Unit], tokens: int) -> Iterator[_Unit]:
@@ -214,8 +232,8 @@ def _words(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
             yield at, min(at + _MAX_WORD, word.end())
 
 
-def _packed(units: list[_Unit], room: int) -> Iterator[tuple[int, int]]:
-    """Neighbouring units joined into as few and as even windows as borders of paragraphs allow.
+def _packed(units: list[_Unit], room: int) -> Iterator[tuple[int, int, str]]:
+    """Neighbouring units joined into as few and as even windows as borders of paragraphs allow, with what opens each.
 
     The cheapest way to cut is found from the end backwards: each passage costs 1, more if it stays
     far from full or ends within a paragraph.
@@ -238,5 +256,5 @@ def _packed(units: list[_Unit], room: int) -> Iterator[tuple[int, int]]:
                 best[first], upto[first] = cost, last + 1
     first = 0
     while first < count:
-        yield units[first].start, units[upto[first] - 1].end
+        yield units[first].start, units[upto[first] - 1].end, units[first].opening
         first = upto[first]

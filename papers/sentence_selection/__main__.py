@@ -53,9 +53,9 @@ def fit(
     cases, recipe = read_all(work), fitting.HeadRecipe()
     found = fitting.cross_validated(cases, recipe, folds)
     least = fitting.threshold(found, unanswerable)
-    thresholds = sorted({least, *np.arange(0.3, 0.95, 0.05).round(2).tolist()})
+    thresholds = sorted({least, *np.arange(0.7, 0.95, 0.02).round(2).tolist()})
     state.out.print(report.table(fitting.HEAD, fitting.table(found, thresholds)), soft_wrap=True)
-    state.out.print(f"SURE = {least:.2f}")
+    state.out.print(f"ANSWERED = {least:.2f}")
     with out.open("wb") as file:
         np.savez_compressed(file, **fitting.fitted(cases, recipe).weights())  # type: ignore[arg-type]
     state.err.print(f"Wrote {out}: {out.stat().st_size:,} bytes, fitted on {len(cases)} questions.")
@@ -70,9 +70,8 @@ def measure(
     from evaluation import report
     from papers.sentence_selection import fitting
     from papers.sentence_selection.cases import read_all
-    from server.turn.sentence_head import packaged_head
 
-    found = [fitting.quoted(case, packaged_head()) for case in read_all(work)]
+    found = fitting.packaged(read_all(work))
     for domain in sorted({one.case.domain for one in found}):
         rows = fitting.table([one for one in found if one.case.domain == domain], least)
         state_of(context).out.print(domain, report.table(fitting.HEAD, rows), sep="\n", soft_wrap=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +19,11 @@ from evaluation.questions import Question
 from evaluation.retrieval import Bench, index_set
 from evaluation.sets import EvalSet, Place, quoted_places
 from evaluation.systems import patient
+from papers.answerability import collecting
 from rewriter.protocol import Rewriter
-from server.turn.decision import language_of_hits
+from server.turn.decision import language_of_hits, models, signals
 from server.turn.events import Evidence
-from server.turn.evidence import select_evidence, unit
+from server.turn.evidence import read_further, select_evidence, unit
 from server.turn.search import TurnSearch
 from server.turn.sentence_head import Array, SentenceInputs, sentence_inputs
 from server.turn.support import SupportScorer
@@ -39,7 +40,7 @@ class Case:
     """A question's evidence, the inputs of its sentences, and which of these are marked; `gold` `(sentences,)`.
 
     `matching` is what words are compared with, `quotes` where the marked quotes stand in the documents, also in those
-    that were not found.
+    that were not found. `decision` is the same search as the decision whether to answer sees it.
     """
 
     id: str
@@ -50,6 +51,7 @@ class Case:
     quotes: tuple[Place, ...]
     inputs: SentenceInputs
     gold: npt.NDArray[np.bool_]
+    decision: collecting.Case
 
     @property
     def passages(self) -> npt.NDArray[np.int64]:
@@ -77,16 +79,30 @@ def collect(chosen: EvalSet, bench: Bench, rewriter: Rewriter, folder: Path, dom
 
 
 def case_of(question: Question, search: TurnSearch, places: Sequence[Place], domain: str) -> Case:
-    """The case of one question, its evidence as in a turn without a language model."""
+    """The case of one question, its evidence as in a turn without a language model: all that was read."""
     found = search.find(question.text, collection="", conversation=question.conversation)
-    evidence = select_evidence(found.hits, limit=search.settings.retrieval.evidence, budget=BUDGET)
+    first = select_evidence(found.hits, limit=search.settings.retrieval.evidence, budget=BUDGET)
+    evidence = read_further(found.hits, first)
     by_id = {hit.passage.id: hit for hit in found.hits}
-    scorer = SupportScorer(evidence, language_of_hits(found.hits, search.settings.index.language))
+    language = language_of_hits(found.hits, search.settings.index.language)
+    scorer = SupportScorer(evidence, language)
     matching = found.plan.matching
     inputs = sentence_inputs(matching, evidence, {one.n: by_id[one.passage_id] for one in evidence}, scorer)
     answerable = question.answerability in ANSWERABLE
     gold = np.array(list(_marked(matching, evidence, scorer, places)), dtype=np.bool_)
-    return Case(question.id, domain, answerable, matching, evidence, tuple(places), inputs, gold)
+    kind: collecting.Kind = "unanswerable" if not answerable else "found" if gold.any() else "missed"
+    searched = search.collection("")
+    vector = searched.question_vector(question.text, models().encoder)
+    decision = collecting.Case(
+        question.id,
+        domain,
+        question.dialog,
+        kind,
+        signals(found.plan, found.hits, language),
+        {},
+        [] if vector is None else [round(float(value), 4) for value in vector],
+    )
+    return Case(question.id, domain, answerable, matching, evidence, tuple(places), inputs, gold, decision)
 
 
 def _marked(
@@ -110,6 +126,7 @@ def write(path: Path, case: Case) -> None:
         "evidence": [one.model_dump(mode="json") for one in case.evidence],
         "quotes": case.quotes,
         "places": case.inputs.places,
+        "decision": asdict(case.decision),
     }
     arrays = {"features": case.inputs.features, "states": case.inputs.states.astype(np.float16), "gold": case.gold}
     with replacing(path) as draft, draft.open("wb") as file:
@@ -132,6 +149,7 @@ def read(path: Path) -> Case:
         tuple((document, start, end) for document, start, end in told["quotes"]),
         SentenceInputs([(n, start) for n, start in told["places"]], features, states),
         gold,
+        collecting.Case(**told["decision"]),
     )
 
 

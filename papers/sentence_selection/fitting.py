@@ -17,10 +17,15 @@ import torch.nn.functional as f
 from torch import Tensor, nn
 
 from evaluation.answers import overlaps
+from papers.answerability import fitting as decisions
 from papers.sentence_selection.cases import Case
 from server.turn import evidence as selection
-from server.turn.sentence_head import FEATURES, Array, SentenceHead
+from server.turn.decision import WITH_QUESTION, models
+from server.turn.sentence_head import FEATURES, Array, SentenceHead, packaged_head
 from server.turn.support import SupportScorer
+
+DECISION = f"read{WITH_QUESTION}"
+"""The decision's model: a cross-encoder has read, and the question has a vector."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,33 +123,46 @@ def _loss(logits: Tensor, gold: Tensor) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Quoted:
-    """What was quoted of a case as sure: whether it holds a marked quote, and with what chance it was thought to."""
+    """What is quoted of a case: whether it holds a marked quote, and how likely the passages answer, 0 where the quotes
+    are too unlikely to.
+    """
 
     case: Case
     shown: bool
     chance: float
 
 
-def quoted(case: Case, head: SentenceHead) -> Quoted:
-    """Quote for a case as a chat does."""
+def quoted(case: Case, head: SentenceHead, answered: float) -> Quoted:
+    """Quote for a case as a chat does; `answered` is how likely the passages answer."""
     chances = head.chances(case.inputs)
     scorer = SupportScorer(case.evidence)
-    quotes = selection.nearest_sentences(case.matching, case.evidence, scorer, chances, sure_from=0.0)[0]
+    quotes, _ = selection.nearest_sentences(case.matching, case.evidence, scorer, chances, answered=answered)
     documents = {one.n: one.document_id for one in case.evidence}
     spans = [(documents[quote.n], quote.start, quote.end) for quote in quotes]
     shown = any(overlaps(span, place) for span in spans for place in case.quotes)
-    return Quoted(case, shown, selection.held(quotes, chances))
+    likely = selection.held(quotes[: selection.QUOTES], chances) >= selection.SURE
+    return Quoted(case, shown, answered if likely else 0.0)
 
 
 def cross_validated(cases: Sequence[Case], recipe: HeadRecipe, folds: int) -> list[Quoted]:
-    """Quote for every case by a head that was fitted on other domains."""
+    """Quote for every case by a head, and a decision, that were fitted on other domains."""
     domains = sorted({case.domain for case in cases})
+    decided = decisions.cross_validated(DECISION, [case.decision for case in cases])
+    answered = {id(case): chances.answer for case, chances in zip(cases, decided, strict=True)}
     found = []
     for fold in range(folds):
         held_out = set(domains[fold::folds])
         head = SentenceHead(as_served(fitted([case for case in cases if case.domain not in held_out], recipe)))
-        found += [quoted(case, head) for case in cases if case.domain in held_out]
+        found += [quoted(case, head, answered[id(case)]) for case in cases if case.domain in held_out]
     return found
+
+
+def packaged(cases: Sequence[Case]) -> list[Quoted]:
+    """Quote for every case by the packaged head and decision."""
+    own = models().by_kind[DECISION]
+    decided = decisions.by_model(lambda _: own)(DECISION, [case.decision for case in cases])
+    head = packaged_head()
+    return [quoted(case, head, chances.answer) for case, chances in zip(cases, decided, strict=True)]
 
 
 def as_served(model: HeadModule) -> Mapping[str, Array]:

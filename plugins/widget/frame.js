@@ -55,7 +55,7 @@ function sources(turn, rows) {
 // What may be meant, as buttons below a question back; whatever is asked next, they become a list again.
 function choices(turn, answer, done, shown) {
   if (!done.alternatives.length) return;
-  answer.textContent = done.answer.split("\n\n")[0];
+  answer.querySelector(":scope > ol")?.remove();
   const group = add(turn, "div", "choices");
   group.setAttribute("role", "group");
   group.setAttribute("aria-label", t("What may be meant"));

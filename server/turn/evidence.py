@@ -10,9 +10,8 @@ Without a model `nearest_sentences` quotes sentences. `docs/lab/citations.md` sh
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 import regex
 
@@ -49,6 +48,32 @@ def select_evidence(hits: Sequence[Hit], *, limit: int, budget: int) -> tuple[Ev
         spent += cost
         chosen.append(numbered(len(chosen) + 1, hit))
     return tuple(chosen)
+
+
+def read_further(hits: Sequence[Hit], passages: Sequence[Evidence]) -> tuple[Evidence, ...]:
+    """`passages`, and numbered on below them the hits that a cross-encoder has read for nothing more than their place.
+
+    Their sentences may answer too, and to quote them costs nothing.
+    """
+    chosen = list(passages)
+    places = {(passage.document_id, passage.start, passage.end) for passage in passages}
+    for hit in hits:
+        place = (hit.passage.document_id, hit.passage.start, hit.passage.end)
+        if hit.tokens is not None and place not in places:
+            places.add(place)
+            chosen.append(numbered(len(chosen) + 1, hit))
+    return tuple(chosen)
+
+
+def with_quoted(
+    read: Sequence[Evidence], shown: int, quotes: Sequence[Support], known: dict[str, int]
+) -> tuple[tuple[Evidence, ...], list[Support]]:
+    """The first `shown` of the passages `read` and those of the others that are quoted, as `renumbered`; the quotes."""
+    quoted = {quote.n for quote in quotes}
+    kept = [passage for place, passage in enumerate(read) if place < shown or passage.n in quoted]
+    passages = renumbered(kept, known)
+    numbers = {old.n: new.n for old, new in zip(kept, passages, strict=True)}
+    return passages, [replace(quote, n=numbers[quote.n]) for quote in quotes]
 
 
 def renumbered(passages: Iterable[Evidence], numbers: dict[str, int]) -> tuple[Evidence, ...]:
@@ -105,13 +130,16 @@ CLOSE = 0.75
 NEAR = 0.03
 """Where a cross-encoder tells the chance of each sentence, a further one is quoted if it has at least this share of the
 best one's."""
-QUOTED = 0.06
+QUOTED = 0.15
 """Where all sentences together answer with less than this chance, nothing is quoted."""
-SURE = 0.5
-"""Quotes that hold the answer with less than this chance are shown with a doubt; chosen in `docs/lab/citations.md`."""
-GROWN, GROWN_IN_DOUBT = 300, 600
-"""Characters up to which a quoted sentence is given with its neighbours; of more where it may not answer."""
-QUOTES = 3
+SURE, ANSWERED = 0.35, 0.89
+"""Quotes are shown with a doubt if they hold the answer with less than the first chance, or the passages have one with
+less than the second; chosen in `docs/lab/citations.md`."""
+LIKELY = 0.5
+"""Quotes that hold the answer with this chance leave nothing to ask back."""
+GROWN = 600
+"""Characters up to which a quoted sentence is given with its neighbours."""
+QUOTES, QUOTES_IN_DOUBT = 3, 4
 PER_PASSAGE = 2
 LONGEST = 600
 """Characters of one sentence; a longer one is not quoted."""
@@ -212,15 +240,15 @@ def nearest_sentences(
     scorer: SupportScorer | None = None,
     chances: Mapping[SentencePlace, float] | None = None,
     *,
-    sure_from: float = SURE,
+    answered: float = 1.0,
     typed: str = "",
 ) -> tuple[list[Support], bool]:
     """Up to three quotes that speak to `question`, best first, and whether they surely answer; empty where none may.
 
     `scorer` is one of the same evidence. `chances` says of each sentence how likely it is the one that answers
     (`server.turn.sentence_head`), which also knows an answer in other words than the question's; the likeliest are
-    quoted with their likelier neighbours, surely where one of them answers with a chance of `sure_from` or more.
-    Without it only words are compared, and passages found earlier count a little more.
+    quoted with their likelier neighbours. `answered` is how likely the passages answer at all, by the decision
+    (`server.turn.decision`). Without chances only words are compared, and passages found earlier count a little more.
 
     A sentence that ends with a colon brings the code, list or table below it, or else what follows it, and so does a
     question, which says nothing alone.
@@ -241,25 +269,39 @@ def nearest_sentences(
     if not chances:
         return finished(asked, _chosen(wanted), evidence, doubted=False), True
     runs = _Runs([quote for _, quote in scored], chances, evidence)
-    chosen = _chosen(wanted, partial(runs.around, most=GROWN))
-    sure = held(chosen, chances) >= sure_from
+    chosen = _likeliest(wanted, runs, QUOTES, first=said)
+    sure = held(chosen, chances) >= SURE and answered >= ANSWERED
     if not sure:
-        chosen = _chosen(wanted, partial(runs.around, most=GROWN_IN_DOUBT))
+        chosen = _likeliest(wanted, runs, QUOTES_IN_DOUBT, first=said)
     return finished(asked, chosen, evidence, doubted=not sure), sure
 
 
-def _chosen(
-    quotes: Iterable[Support], grown: Callable[[Support, Sequence[Support]], Support] = lambda quote, _: quote
-) -> list[Support]:
-    """The first quotes, none of which repeats another, each `grown` beside those before it."""
+def _chosen(quotes: Iterable[Support]) -> list[Support]:
+    """The first quotes, none of which repeats another."""
     chosen: list[Support] = []
     for quote in quotes:
-        count = sum(support.n == quote.n for support in chosen)
-        if count < PER_PASSAGE and not any(one.quote == quote.quote or _overlap(one, quote) for one in chosen):
-            chosen.append(grown(quote, chosen))
+        if _may_join(quote, chosen):
+            chosen.append(quote)
         if len(chosen) == QUOTES:
             break
     return chosen
+
+
+def _likeliest(quotes: Sequence[Support], runs: _Runs, most: int, *, first: Support | None) -> list[Support]:
+    """The likeliest runs around the quotes, `most` at most, that around the `first` before all others."""
+    chosen = [] if first is None else [runs.around(first, ())]
+    while len(chosen) < most:
+        grown = [runs.around(quote, chosen) for quote in quotes if _may_join(quote, chosen)]
+        if not grown:
+            break
+        # The first of equals: quotes come likeliest first.
+        chosen.append(max(grown, key=runs.chance))
+    return chosen
+
+
+def _may_join(quote: Support, chosen: Sequence[Support]) -> bool:
+    count = sum(support.n == quote.n for support in chosen)
+    return count < PER_PASSAGE and not any(one.quote == quote.quote or _overlap(one, quote) for one in chosen)
 
 
 class _Runs:
@@ -270,11 +312,13 @@ class _Runs:
     ) -> None:
         self._places = {passage.n: passage for passage in evidence}
         self._quotable = [quote for quote in quotable if not self._is_row(quote)]
-        self._chances = chances
+        self._chances: dict[int, list[tuple[int, float]]] = {}
+        for (n, at), chance in chances.items():
+            self._chances.setdefault(n, []).append((at, chance))
         self._every = sum(chances.values()) or 1.0
 
-    def around(self, quote: Support, others: Sequence[Support], *, most: int) -> Support:
-        """Return the likeliest run around a quote, the shortest of equals, of at most so many characters.
+    def around(self, quote: Support, others: Sequence[Support]) -> Support:
+        """Return the likeliest run around a quote, the shortest of equals, of at most `GROWN` characters.
 
         It keeps off the others. A row of a table is no part of a run.
         """
@@ -283,7 +327,7 @@ class _Runs:
         near = [one for one in self._quotable if one.n == quote.n]
         starts = {one.start for one in near if one.start <= quote.start}
         ends = {one.end for one in near if one.end >= quote.end}
-        runs = [(start, end) for start in starts for end in ends if end - start <= most]
+        runs = [(start, end) for start in starts for end in ends if end - start <= GROWN]
         taken = [one for one in others if one.n == quote.n]
         free = [run for run in runs if not any(run[0] < one.end and one.start < run[1] for one in taken)]
         free.append((quote.start, quote.end))
@@ -293,7 +337,14 @@ class _Runs:
 
     def _worth(self, n: int, run: tuple[int, int]) -> float:
         """The run's share of the chance that any sentence answers; less than a hundredth is no reason to read on."""
-        return round(_within(self._chances, n, *run) / self._every, 2)
+        return round(self._within(n, *run) / self._every, 2)
+
+    def chance(self, quote: Support) -> float:
+        """Return how likely the sentence that answers is in a quote."""
+        return self._within(quote.n, quote.start, quote.end)
+
+    def _within(self, n: int, start: int, end: int) -> float:
+        return sum(chance for at, chance in self._chances.get(n, ()) if start <= at < end)
 
     def _is_row(self, quote: Support) -> bool:
         passage = self._places[quote.n]
@@ -302,11 +353,8 @@ class _Runs:
 
 def held(quotes: Iterable[Support], chances: Mapping[SentencePlace, float]) -> float:
     """Return how likely the sentence that answers is in the quotes, which do not overlap."""
-    return sum(_within(chances, quote.n, quote.start, quote.end) for quote in quotes)
-
-
-def _within(chances: Mapping[SentencePlace, float], n: int, start: int, end: int) -> float:
-    return sum(chance for (of, at), chance in chances.items() if of == n and start <= at < end)
+    spans = [(quote.n, quote.start, quote.end) for quote in quotes]
+    return sum(chance for (of, at), chance in chances.items() if any(of == n and s <= at < e for n, s, e in spans))
 
 
 def _rows(evidence: Sequence[Evidence]) -> dict[tuple[int, int], str]:

@@ -33,10 +33,11 @@ from server.turn.events import (
     Status,
     SupportEvent,
 )
-from server.turn.evidence import best_sentences, nearest_sentences
+from server.turn.evidence import LIKELY, best_sentences, held, nearest_sentences
 from server.turn.models import GeneratedText, ModelStream, TurnModels
 from server.turn.prompt import TurnPrompt
 from server.turn.search import SearchPlan, TurnSearch
+from server.turn.sentence_head import readable
 from server.turn.steps import Stopwatch, TurnFailed, run_blocking
 from server.turn.support import Support
 from server.turn.system_messages import (
@@ -109,6 +110,8 @@ class Reply:
         self._texts: list[str] = []
         self.doubtful = False
         """Whether the quoted sentences come nearest and may not answer."""
+        self.likely = False
+        """Whether the quoted sentences alone leave nothing to ask back."""
         self._usage = GeneratedText("")
         self._language = ENGLISH
         self._folded = ""
@@ -147,7 +150,10 @@ class Reply:
             return [*self.reader.say(text), *self._house_refusal(), self._done("refused")]
         if (asks := selection.question_back) is not None:
             self._watch.first_token()
-            return [*self.reader.say(asks.text), self._done("asked", alternatives=asks.alternatives)]
+            # Whoever asked may have the answer already.
+            asked = self.reader.say(asks.text)
+            quotes = self._quote(gettext(DOUBTFUL), nearest) if nearest else []
+            return [*asked, *quotes, self._done("asked", alternatives=asks.alternatives)]
         if selection.unanswerable:
             return self._refuse(plan, passages, nearest)
         with self._watch.begin("generate") as step:
@@ -311,11 +317,15 @@ class Reply:
         scorer = self.reader.scorer
         chances = search.sentence_chances(plan, passages, hits, scorer) if search else {}
         question = plan.matching if chances else plan.meaning
-        sentences, sure = nearest_sentences(question, passages, scorer, chances, typed=plan.question)
-        by_words = []
-        if not sure and question != plan.matching:
+        answered = 1.0 if self._chances is None else self._chances.answer
+        sentences, sure = nearest_sentences(question, passages, scorer, chances, answered=answered, typed=plan.question)
+        # Of letters that the cross-encoder never learnt it finds the passage, and words tell whether it answers.
+        reads, by_words = readable(plan.question), []
+        sure = sure and reads
+        if not sure and (question != plan.matching or not reads):
             by_words = best_sentences(plan.matching, passages, scorer, typed=plan.question)
         self.doubtful = bool(sentences) and not (sure or by_words)
+        self.likely = held(sentences, chances) >= LIKELY
         return by_words or sentences
 
     def _refuse(self, plan: SearchPlan, passages: Sequence[Evidence], nearest: Sequence[Support]) -> list[Event]:

@@ -29,7 +29,7 @@ from server.settings import Settings
 from server.turn.ask_back import asked_back, question_back
 from server.turn.decision import chances, decide, language_of_hits
 from server.turn.events import ErrorEvent, Event, EvidenceEvent
-from server.turn.evidence import excerpts, renumbered, select_evidence
+from server.turn.evidence import excerpts, read_further, select_evidence, with_quoted
 from server.turn.models import ModelSource, TurnModels
 from server.turn.prompt import NO_HOUSE, TurnPrompt, build_prompt, evidence_budget
 from server.turn.question_parts import QuestionPart, conversation_before, covered, merge_part_events, split_question
@@ -261,8 +261,6 @@ class Turn:
         budget = evidence_budget(request.question, settings.llm, models.style, self.house)
         # More than a model reads: it gets the sentences of these that match the question.
         passages = select_evidence(hits, limit=settings.retrieval.evidence, budget=CANDIDATES * budget)
-        if self._numbers is not None:
-            passages = renumbered(passages, self._numbers)
         language = language_of_hits(hits, settings.index.language)
         odds = chances(plan, hits, language, self._searched)
         # Neither a search text that a person wrote nor the reply to a question back leads to a question back.
@@ -272,14 +270,17 @@ class Turn:
         about = [term.text for term in plan.rewrite.expansion]
         asks = question_back(passages, about) if outcome == "ask" else None
         unanswerable = bool(passages) and outcome == "refuse"
-        reply = self.reply
-        reply.open(passages, language, odds)
+        reply, nearest = self.reply, None
         alone = not passages or unanswerable or models.chat_model is None
-        nearest = None
+        read, shown = passages, len(passages)
         if alone or asks or models.style == "short":
-            nearest = reply.nearest(plan, passages, self._search if reranked else None, hits)
-        if reranked and nearest and not reply.doubtful:
-            # What a sentence surely answers leaves nothing to ask.
+            read = read_further(hits, passages) if reranked else passages
+            reply.open(read, language, odds)
+            nearest = reply.nearest(plan, read, self._search if reranked else None, hits)
+        passages, quotes = with_quoted(read, shown, nearest or (), {} if self._numbers is None else self._numbers)
+        nearest = None if nearest is None else quotes
+        reply.open(passages, language, odds)
+        if reply.likely:
             asks = None
         quotes_alone = alone or asks is not None
         quotes_first = not quotes_alone and models.style == "short"

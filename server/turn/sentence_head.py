@@ -20,6 +20,7 @@ from importlib.resources import files
 
 import numpy as np
 import numpy.typing as npt
+import regex
 
 from index.query import Hit, TokenStates
 from server.turn.events import Evidence
@@ -38,6 +39,14 @@ FEATURES = (
 )  # fmt: skip
 """The log odds (of `Hit.score`) and the relevance are the passage's, `log sentences` is how many it has."""
 _SURE = 1e-5
+
+
+_LETTER, _LATIN = regex.compile(r"\p{L}"), regex.compile(r"\p{Latin}")
+
+
+def readable(question: str) -> bool:
+    """Return whether a question is written in the letters that the packaged cross-encoder learnt to read."""
+    return 2 * len(_LATIN.findall(question)) >= len(_LETTER.findall(question))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

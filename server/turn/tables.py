@@ -226,8 +226,11 @@ def _spans(asked: str, cell: str) -> bool:
 
 @lru_cache(2048)
 def _whole(name: str) -> regex.Pattern[str]:
-    """Return the pattern of a name as a whole word; `1.2.x` stands for every release of 1.2."""
+    """Return the pattern of a name as a whole word or path; `1.2.x` stands for every release of 1.2.
+
+    `https://ghcr.io/team` names neither the host nor the host with its scheme.
+    """
     stem = regex.sub(r"(?:\.[x*])+$", "", regex.sub(r"^v(?=\d)", "", name))
     releases = r"(?:\.(?:\d+|x))*" if name.endswith((".x", ".*")) else ""
-    before = r"(?<![\p{L}\p{N}_.-])v?" if stem[:1].isdigit() else r"(?<![\p{L}\p{N}_-])"
-    return regex.compile(rf"{before}{regex.escape(stem)}{releases}(?![\p{{L}}\p{{N}}_-]|\.[\p{{L}}\p{{N}}])")
+    before = r"(?<![\p{L}\p{N}_.-])v?" if stem[:1].isdigit() else r"(?<![\p{L}\p{N}_-]|://)"
+    return regex.compile(rf"{before}{regex.escape(stem)}{releases}(?![\p{{L}}\p{{N}}_-]|[./][\p{{L}}\p{{N}}])")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from index.documents import Document, Section
+from index.documents import OPENING, Document, Section
 from index.loaders.markdown import outline
 from index.passages import split
 from text.sentences import sentence_spans
@@ -100,6 +100,22 @@ def test_a_sentence_longer_than_the_window_is_cut_between_words() -> None:
     passages = split(document, 30, count_words)
     assert all(set(passage.text.split()) == {"endless"} for passage in passages)
     assert len(passages) == 7
+
+
+def test_a_passage_that_begins_within_a_table_or_code_carries_what_opens_it() -> None:
+    rows = [f"| option{n} | what option number {n} is for |" for n in range(6)]
+    head = "| Option | Use |\n|---|---|"
+    table = "\n".join([head, *rows])
+    passages = split(markdown(f"Words before the table.\n\nThese are all:\n\n{table}\n\nAfter."), 40, count_words)
+    assert len(passages) > 2
+    for passage in passages:
+        begins_within = passage.text.startswith("| option")
+        assert passage.metadata.get(OPENING) == (head if begins_within else None)
+        # A header alone says nothing: its first row stands below it, and above it stands what leads to it.
+        assert not passage.text.endswith(("|---|", "all:"))
+    code = "```sh\n" + "\n".join(f"run step {n} of all" for n in range(12)) + "\n```"
+    parts = split(markdown(code), 20, count_words)
+    assert [part.metadata.get(OPENING) for part in parts] == [None, *["```sh"] * (len(parts) - 1)]
 
 
 def test_a_word_without_end_is_cut_though_an_encoder_counts_it_as_one() -> None:

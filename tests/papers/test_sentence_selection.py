@@ -6,8 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
+from papers.answerability.collecting import Case as Decision
 from papers.sentence_selection import cases, fitting
 from papers.sentence_selection.cases import Case
+from server.turn.decision import KINDS
 from server.turn.sentence_head import FEATURES, SentenceHead, SentenceInputs, packaged_head
 from tests.server.turn_fakes import evidence
 
@@ -36,7 +38,11 @@ def made(n: int, domain: str) -> list[Case]:
         features = np.zeros((5, len(FEATURES)), dtype=np.float32)
         quotes = tuple((f"d{places[i][0]}.md", places[i][1], ends[i]) for i in np.flatnonzero(gold))
         inputs = SentenceInputs(places, features, states)
-        found.append(Case(f"{domain}{number}", domain, answerable, "which?", passages, quotes, inputs, gold))
+        name = f"{domain}{number}"
+        # Questions that have an answer are long.
+        told = dict.fromkeys(KINDS["read"], 0.0) | {"length": float(answerable)}
+        decision = Decision(name, domain, name, "found" if answerable else "unanswerable", told, {}, [1.0, 0.0])
+        found.append(Case(name, domain, answerable, "which?", passages, quotes, inputs, gold, decision))
     return found
 
 
@@ -80,6 +86,7 @@ def test_a_case_is_read_as_it_was_written(tmp_path: Path) -> None:
     [read] = cases.read_all(tmp_path)
 
     assert (read.id, read.answerable, read.evidence, read.quotes) == (case.id, True, case.evidence, case.quotes)
+    assert read.decision == case.decision
     assert read.inputs.places == case.inputs.places
     assert np.array_equal(read.gold, case.gold)
     assert np.allclose(read.inputs.states, case.inputs.states, atol=0.01)

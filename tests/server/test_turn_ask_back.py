@@ -70,6 +70,17 @@ def test_nothing_is_asked_where_a_sentence_surely_answers(score: float, status: 
     assert done(play(turns, "it still fails")).status == status
 
 
+def test_below_a_question_back_stands_what_comes_nearest_and_the_question_is_known_again() -> None:
+    turns = engine(collection=Sections(), settings=asking(rerank="always"), reranker=Showing(0.2))
+    end = done(play(turns, "it still fails"))
+    assert end.answer.startswith("About “Handbook”")
+    assert "\n\n> " in end.answer
+    assert end.citations
+    known = parse(end.answer)
+    assert known is not None
+    assert texts(known) == [one.text for one in end.alternatives] == ["Leave › Length", "Fax"]
+
+
 def test_words_a_person_chose_for_the_search_are_not_asked_about() -> None:
     turns = engine(["Ten weeks [1]."], collection=Sections(), settings=asking())
     assert not done(play(turns, "it still fails", search_for="fax")).alternatives

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from rewriter.protocol import Message
+from server.settings import RetrievalSettings, Settings
 from server.turn.answer import AnswerReader
+from server.turn.events import EvidenceEvent
 from server.turn.evidence import best_sentences, nearest_sentences
 from server.turn.system_messages import DOUBTFUL, INTRODUCTION, history_for_model
 from tests.server.turn_fakes import FAX, LEAVE, FakeCollection, Reversing, Showing, evidence
@@ -164,14 +166,23 @@ def test_the_likeliest_sentence_is_quoted_with_likely_neighbours() -> None:
 
 
 def test_where_no_sentence_is_likely_more_is_quoted_with_a_doubt_and_nothing_where_none_is() -> None:
-    doubted, sure = nearest_sentences("Who is the boss?", evidence(OFFICE), chances=chances_of(0.01, 0.1, 0, 0, 0))
+    doubted, sure = nearest_sentences("Who is the boss?", evidence(OFFICE), chances=chances_of(0.01, 0.2, 0, 0, 0))
     assert [quote.quote for quote in doubted] == ["The office is upstairs. Mrs Okafor runs it. Ring twice."]
     assert not sure
     assert nearest_sentences("Who is the boss?", evidence(OFFICE), chances=chances_of(0, 0.001, 0, 0, 0)) == ([], False)
 
 
+def test_a_likely_sentence_is_doubted_where_the_whole_search_hardly_answers() -> None:
+    chances = chances_of(0.01, 0.9, 0, 0, 0)
+    assert nearest_sentences("Who is the boss?", evidence(OFFICE), chances=chances, answered=0.95)[1]
+    assert not nearest_sentences("Who is the boss?", evidence(OFFICE), chances=chances, answered=0.6)[1]
+
+
 @pytest.mark.parametrize(("score", "status"), [(0.999, "quoted"), (0.2, "quoted"), (1e-5, "refused")])
-def test_where_no_sentence_is_sure_its_paragraph_is_quoted_with_the_doubt_told(score: float, status: str) -> None:
+def test_where_no_sentence_is_sure_its_paragraph_is_quoted_with_the_doubt_told(
+    score: float, status: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.turn.evidence.ANSWERED", 0.5)
     paragraph = "The office is upstairs. Mrs Okafor runs it. Ring twice."
     found = FakeCollection(texts=(f"# Office\n\n{paragraph}\n\nNothing else.",))
     end = done(play(engine(reranker=Showing(score), collection=found), "Who is the boss there?"))
@@ -190,3 +201,16 @@ def test_what_the_search_did_not_read_is_read_for_its_sentences_beside_what_a_fo
     for one in (reranker, reranker.reader):
         assert [context.asked for context in one.contexts if context] == ["How long is parental leave?"]
         assert one.asked == ["and for how long at most?"]
+
+
+def test_a_passage_below_those_that_are_shown_may_answer_if_it_was_read() -> None:
+    found = FakeCollection(texts=(OTHER, "# Fax", LEAVE))
+    one = Settings(retrieval=RetrievalSettings(evidence=1, rerank="always"))
+    events = play(engine(reranker=Showing(0.9), collection=found, settings=one), "How long does parental leave last?")
+    shown = next(event for event in events if isinstance(event, EvidenceEvent))
+    end = done(events)
+    assert "Parental leave lasts ten weeks." in end.answer
+    # It is numbered on and shown; what was read and is not quoted is not.
+    cited = {citation.n: citation.document_id for citation in end.citations}
+    assert [(passage.n, passage.document_id) for passage in shown.passages] == [(1, "d1.md"), (2, "d3.md")]
+    assert cited[2] == "d3.md"

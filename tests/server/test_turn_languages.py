@@ -27,7 +27,7 @@ from server.turn.system_messages import (
     unsupported_language_notice,
 )
 from testing.openai_server import FakeOpenAIServer
-from tests.server.turn_fakes import FakeCollection, evidence
+from tests.server.turn_fakes import FakeCollection, Showing, evidence
 from tests.server.turn_playing import done, engine, play
 from tests.serving import MakeSettings, Running, Serve
 from text.languages import language_of
@@ -207,3 +207,15 @@ def test_german_forms_of_a_word_are_compared_by_german_stems(language: str) -> N
     said = "Ein defektes Gerät wird von den Händlern ersetzt."
     assert SupportScorer(evidence(*texts)).score(said, [2]) < SUPPORTED
     assert SupportScorer(evidence(*texts), "de").score(said, [2]) == 1
+
+
+@pytest.mark.parametrize(
+    ("question", "sure"),
+    [("本体の保証は二年ですか", True), ("タンクは何リットル入りますか", False), ("机器有多重？", False)],
+)
+def test_a_cross_encoder_that_never_learnt_the_letters_is_not_sure_by_itself(question: str, sure: bool) -> None:
+    found = FakeCollection(
+        texts=("本体の保証は二年、ミルの刃の保証は一年です。", "水を入れて、タンクを置き直してください。")
+    )
+    end = done(play(engine(reranker=Showing(0.999), collection=found), question))
+    assert (end.status, end.doubted) == ("quoted", not sure)

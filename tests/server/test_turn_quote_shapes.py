@@ -40,7 +40,6 @@ Older releases are not built any more.
 def without_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
     """Quote each sentence alone: what is tested here is its shape."""
     monkeypatch.setattr("server.turn.evidence.GROWN", 0)
-    monkeypatch.setattr("server.turn.evidence.GROWN_IN_DOUBT", 0)
 
 
 def reading(passages: Sequence[Evidence], *words: str) -> dict[SentencePlace, float]:

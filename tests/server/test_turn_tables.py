@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.turn.tables import table_rows, with_rows_said
+from server.turn.tables import named, table_rows, tables, with_rows_said
 from text.sentences import sentences
 
 TABLE = "Limits.\n\n| Format | Largest |\n|---|---|\n| PDF | 50 MB |\n| a \\| b | |\n\nAsk us.\n"
@@ -32,6 +32,15 @@ def test_a_table_that_began_before_the_passage_is_said_by_its_cells() -> None:
 
 def test_a_row_of_empty_cells_says_nothing_and_hides_nothing() -> None:
     assert with_rows_said("| A |\n|---|\n|  |\n| 1 |") == "A: 1."
+
+
+def test_a_part_of_an_address_names_no_row() -> None:
+    rows = "| `ghcr.io` | Yes |\n| `https://ghcr.io` | No |\n| `/etc/motd` | No |"
+    [table] = tables(f"| Host | Valid |\n|---|---|\n{rows}")
+    assert named(["log in to https://ghcr.io/team"], table).rows == ()
+    assert named(["log in to ghcr.io."], table).rows == table.rows[:1]
+    assert named(["is https://ghcr.io right"], table).rows == table.rows[1:2]
+    assert named(["who reads /etc/motd?"], table).rows == table.rows[2:]
 
 
 def test_text_without_a_table_stays_as_it_is() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from itertools import compress
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -36,7 +35,7 @@ from server.store.reviewed import (
 )
 
 if TYPE_CHECKING:
-    from index.encoders import Encoder
+    from index.encoders import Encoder, Vectors
 
 
 class StageTimes(View):
@@ -265,22 +264,27 @@ def _times(stage: str, seconds: Sequence[float]) -> StageTimes:
     return StageTimes(stage=stage, p50=float(p50), p95=float(p95), turns=len(seconds))
 
 
-def clustered(questions: Sequence[tuple[str, str]], encoder: Encoder) -> list[UnansweredQuestions]:
-    """Questions (turn, text) that ask for the same, by the encoder; most asked first.
+def groups_alike(vectors: Vectors, threshold: float) -> list[list[int]]:
+    """Return the places of vectors, `(n, dimension)` and normalised, in groups.
 
-    Each joins the first that is alike, in the order given, so that equal input gives equal groups.
+    Each joins the first whose cosine to it reaches the threshold, in the order given: equal input gives equal groups.
     """
-    vectors = encoder.encode([text for _, text in questions])
-    alike = vectors @ vectors.T >= ALIKE
-    free = np.ones(len(questions), dtype=bool)
+    free = np.ones(len(vectors), dtype=bool)
+    groups = list[list[int]]()
+    for first in range(len(vectors)):
+        if free[first]:
+            here = free & (vectors @ vectors[first] >= threshold)
+            here[first] = True
+            free &= ~here
+            groups.append(np.flatnonzero(here).tolist())
+    return groups
+
+
+def clustered(questions: Sequence[tuple[str, str]], encoder: Encoder) -> list[UnansweredQuestions]:
+    """Questions (turn, text) that ask for the same, by the encoder; most asked first."""
     clusters = list[UnansweredQuestions]()
-    for first in range(len(questions)):
-        if not free[first]:
-            continue
-        alike[first, first] = True
-        here = alike[first] & free
-        free &= ~here
-        members = list(compress(questions, here))
+    for places in groups_alike(encoder.encode([text for _, text in questions]), ALIKE):
+        members = [questions[at] for at in places]
         texts = tuple(dict.fromkeys(text for _, text in members))[:EXAMPLES]
         clusters.append(UnansweredQuestions(questions=texts, turns=len(members), newest=members[0][0]))
     return sorted(clusters, key=lambda group: -group.turns)

@@ -36,7 +36,7 @@ def days(connection: Connection, who: Principal, collection: str, since: float) 
             func.sum(contradicted(TURNS.c.ending)).label("contradicted"),
         )
         .join_from(TURNS, FEEDBACK, isouter=True)
-        .where(_within(who, collection, since))
+        .where(counted(who, collection, since))
         .group_by("day")
         .order_by("day")
     )
@@ -45,7 +45,7 @@ def days(connection: Connection, who: Principal, collection: str, since: float) 
 
 def stages(connection: Connection, who: Principal, collection: str, since: float) -> dict[str, list[float]]:
     """Seconds of each stage of the newest traced turns, in the order stages come in; `turn` is a whole one."""
-    newest = select(TRACES.c.trace).join(TURNS).where(_within(who, collection, since)).order_by(TURNS.c.n.desc())
+    newest = select(TRACES.c.trace).join(TURNS).where(counted(who, collection, since)).order_by(TURNS.c.n.desc())
     seconds, whole = dict[str, list[float]](), list[float]()
     for trace in map(json.loads, connection.scalars(newest.limit(TRACED))):
         whole.append(trace["seconds"])
@@ -56,7 +56,7 @@ def stages(connection: Connection, who: Principal, collection: str, since: float
 
 def refused(connection: Connection, who: Principal, collection: str, since: float, limit: int) -> list[tuple[str, str]]:
     """Id and question of the newest turns that found nothing to answer with."""
-    newest = select(*TURNS.c["id", "question"]).where(found_nothing(), _within(who, collection, since))
+    newest = select(*TURNS.c["id", "question"]).where(found_nothing(), counted(who, collection, since))
     return [(row.id, row.question) for row in connection.execute(newest.order_by(TURNS.c.n.desc()).limit(limit))]
 
 
@@ -84,7 +84,8 @@ def _how_many(condition: ColumnElement[bool]) -> ColumnElement[int]:
     return func.sum(case((condition, 1), else_=0))
 
 
-def _within(who: Principal, collection: str, since: float) -> ColumnElement[bool]:
+def counted(who: Principal, collection: str, since: float) -> ColumnElement[bool]:
+    """Whether a turn counts: ended, begun since then, seen by `who`, about the collection if one is named."""
     condition = and_(TURNS.c.status != "pending", TURNS.c.owner != DIAGNOSIS.id)
     there = and_(TURNS.c.created >= since, condition, visible(TURNS, who))
     return and_(there, TURNS.c.collection == collection) if collection else there

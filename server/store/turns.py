@@ -202,6 +202,16 @@ def of_conversation(connection: Connection, conversation_id: str, who: Principal
     return [turn for turn, replaced in _all_of(connection, conversation_id, who) if not replaced]
 
 
+def with_owners(
+    connection: Connection, who: Principal, condition: ColumnElement[bool], limit: int
+) -> list[tuple[StoredTurn, str]]:
+    """Return the newest turns that meet a condition, each with its owner."""
+    rows = connection.execute(
+        _turns(who).where(condition).order_by(TURNS.c.n.desc()).limit(limit)
+    )
+    return [(_turn(row, ()), row["owner"]) for row in rows.mappings()]
+
+
 def set_aside(connection: Connection, conversation_id: str, who: Principal) -> list[StoredTurn]:
     """The turns of a conversation that are not shown: other versions, and what followed them; oldest first."""
     return [turn for turn, replaced in _all_of(connection, conversation_id, who) if replaced]

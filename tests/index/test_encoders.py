@@ -47,7 +47,8 @@ def test_vectors_are_those_of_sentence_transformers(model_home: Path) -> None:
 
 
 def test_pooling_and_the_prompt_of_queries_are_what_the_folder_says(model_home: Path, tmp_path: Path) -> None:
-    from sentence_transformers import SentenceTransformer, models
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer import modules as models
 
     plain = model_home / "models" / "all-minilm-l6-v2"
     transformer = models.Transformer(str(plain))
@@ -119,7 +120,8 @@ def test_the_onnx_encoder_needs_no_torch(model_home: Path) -> None:
 @pytest.fixture
 def small_model(model_home: Path, tmp_path: Path) -> Path:
     """A folder with a sentence-transformers model of one narrow layer."""
-    from sentence_transformers import SentenceTransformer, models
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer import modules as models
     from transformers import AutoTokenizer, BertConfig, BertModel
 
     folder = tmp_path / "bert"

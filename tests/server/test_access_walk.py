@@ -356,6 +356,9 @@ API: dict[str, tuple[dict[str, int], Build]] = {
         {**by_role(OK, 403, 403, foreign=404, root=403)},
         at("/v1/widget/search", json={"question": "What does wood cost?", "collection": NAMES["collection"]}),
     ),
+    "GET /v1/insights": (OF_ALPHAS_AGENTS, at("/v1/insights?collection={collection}")),
+    "GET /v1/insights/report.md": (OF_ALPHAS_AGENTS, at("/v1/insights/report.md?collection={collection}")),
+    "GET /v1/insights/topics.csv": (OF_ALPHAS_AGENTS, at("/v1/insights/topics.csv?collection={collection}")),
     "GET /v1/widget/filters": (
         {**by_role(OK, 403, 403, foreign=404, root=403)}, at("/v1/widget/filters?collection={collection}")
     ),

@@ -1,0 +1,11 @@
+"""Insights: what people ask, how it went, and what the documents lack, as JSON, CSV and a Markdown report."""
+
+from __future__ import annotations
+
+from server.plugins import Plugin
+
+plugin = Plugin(
+    name="insights",
+    summary="Report what people ask and what the documents lack.",
+    routers=("plugins.insights.service:router",),
+)

@@ -1,0 +1,252 @@
+"""Group the questions of a period by meaning, count how they went, and find what the documents lack."""
+
+from __future__ import annotations
+
+import csv
+import io
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any
+
+import numpy as np
+from fastapi import APIRouter, Query
+from fastapi.responses import PlainTextResponse
+from pydantic import Field
+
+from index.encoders import Vectors
+from server.api.dependencies import Service
+from server.chat.authorization import ServiceBase, requires
+from server.chat.error_mapping import checked_name, index_errors, run_blocking
+from server.chat.reviews import ALIKE, DAY, groups_alike
+from server.store.records import StoredTurn, View
+from server.store.statistics import counted
+from server.store.turns import with_owners
+from text.languages import ENGLISH
+from text.sanitize import sanitize_line
+from text.words import tokenize
+
+READ = 3000
+"""Turns of a period that are grouped, the newest."""
+SHOWN, EXAMPLES, NAMED = 50, 5, 3
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+router = APIRouter(tags=["Insights"])
+
+
+class Place(View):
+    """A section of a document, and in how many turns it was cited or came nearest."""
+
+    document_id: str
+    title: str
+    heading: str
+    turns: int
+
+
+class Topic(View):
+    """Questions that ask for the same, most frequent first. `name` holds the words that set them apart.
+
+    `earlier` counts those in the period of the same length before. The other counts are turns; `unanswered` ones were
+    refused or asked back, or their answer was doubted, contradicted or rated as bad.
+    """
+
+    name: str
+    questions: tuple[str, ...]
+    turns: int
+    earlier: int
+    refused: int
+    asked: int
+    doubted: int
+    rated_up: int
+    rated_down: int
+    unanswered: int
+    newest: str = Field(description="The id of the newest turn.")
+    sections: tuple[Place, ...]
+
+
+class Insights(View):
+    """What was asked since a time (seconds since the epoch), and how it went.
+
+    `gaps` are topics of turns without a sure answer; their `sections` came nearest, and lack something. Without
+    recorded texts (`trace.content`) both are empty.
+    """
+
+    since: float
+    turns: int
+    people: int = Field(description="How many asked; visitors of a web site count as far as their browsers tell.")
+    topics: list[Topic]
+    gaps: list[Topic]
+    never_cited: list[str] = Field(description="Documents of the collection that no answer cited, by id.")
+
+
+class InsightsService(ServiceBase):
+    """Insights into the turns that `principal` may review."""
+
+    @requires("review")
+    async def report(self, *, days: int = 7, collection: str = "") -> Insights:
+        """Group the newest turns of the last `days` (UTC, with today) by meaning. Raises NotFound."""
+        name = checked_name(collection) if collection else ""
+        if name:
+            await self.existing(name)
+        since = (time.time() // DAY - (days - 1)) * DAY
+
+        wanted = counted(self.principal, name, since - days * DAY)
+        rows = await self._read(with_owners, self.principal, wanted, READ)
+
+        def group() -> Insights:
+            texts = [turn.rewrite.text if turn.rewrite and turn.rewrite.text else turn.question for turn, _ in rows]
+            known = [at for at, text in enumerate(texts) if text.strip()]
+            vectors = self.core.models.encoder().encode([texts[at] for at in known])
+            turns = [rows[at][0] for at in known]
+            recent = [turn for turn, _ in rows if turn.created >= since]
+            cited = {place.document_id for turn in recent if turn.done for place in turn.done.citations}
+            documents = [info.id for info in self.core.opened.get(name).documents()] if name else []
+            lost = [at for at, turn in enumerate(turns) if _unanswered(turn)]
+            return Insights(
+                since=since,
+                turns=len(recent),
+                people=len({owner for turn, owner in rows if turn.created >= since}),
+                topics=_topics(turns, vectors, since),
+                gaps=_topics([turns[at] for at in lost], vectors[lost], since),
+                never_cited=sorted(set(documents) - cited),
+            )
+
+        with index_errors():
+            return await run_blocking(group)
+
+
+def _unanswered(turn: StoredTurn) -> bool:
+    done = turn.done
+    if turn.feedback is not None and turn.feedback.rating == "down":
+        return True
+    if done is None or done.written:
+        return False
+    contradicted = any(sentence.contradicted for sentence in done.support)
+    return done.status in ("refused", "asked") or done.doubted or contradicted
+
+
+def _topics(turns: Sequence[StoredTurn], vectors: Vectors, since: float) -> list[Topic]:
+    overall = Counter(word for turn in turns for word in _words(turn.question))
+    topics = []
+    for places in groups_alike(vectors, ALIKE):
+        members = [turns[at] for at in places]
+        recent = [turn for turn in members if turn.created >= since]
+        if recent:
+            topics.append(_topic(recent, len(members) - len(recent), overall, len(turns)))
+    return sorted(topics, key=lambda topic: -topic.turns)[:SHOWN]
+
+
+def _topic(turns: Sequence[StoredTurn], earlier: int, overall: Counter[str], total: int) -> Topic:
+    questions = Counter(sanitize_line(turn.question) for turn in turns)
+    own = Counter(word for turn in turns for word in _words(turn.question))
+    # Words of many of these questions and of few others (tf-idf over turns).
+    telling = sorted(own, key=lambda word: (-own[word] * np.log(1 + total / overall[word]), word))
+    statuses = Counter(turn.done.status for turn in turns if turn.done)
+    ratings = Counter(turn.feedback.rating for turn in turns if turn.feedback)
+    return Topic(
+        name=", ".join(telling[:NAMED]),
+        questions=tuple(question for question, _ in questions.most_common(EXAMPLES)),
+        turns=len(turns),
+        earlier=earlier,
+        refused=statuses["refused"],
+        asked=statuses["asked"],
+        doubted=sum(turn.done.doubted for turn in turns if turn.done),
+        rated_up=ratings["up"],
+        rated_down=ratings["down"],
+        unanswered=sum(map(_unanswered, turns)),
+        newest=turns[0].id,
+        sections=_sections(turns),
+    )
+
+
+def _sections(turns: Sequence[StoredTurn]) -> tuple[Place, ...]:
+    """Return the sections cited most in these turns; of a turn that cites nothing, the one that came nearest."""
+    counts: Counter[tuple[str, str, str]] = Counter()
+    for turn in turns:
+        places: Iterable[Any] = (turn.done.citations if turn.done else ()) or (
+            turn.evidence.passages[:1] if turn.evidence else ()
+        )
+        counts.update({(place.document_id, place.title, " › ".join(place.heading)) for place in places})
+    return tuple(
+        Place(document_id=document, title=title, heading=heading, turns=count)
+        for (document, title, heading), count in counts.most_common(NAMED)
+    )
+
+
+def _words(question: str) -> set[str]:
+    """Return the words of a question that carry meaning, as they are written."""
+    return {word for text in question.casefold().split() if _tells(word := text.strip(".,;:!?()\"'`"))}
+
+
+def _tells(word: str) -> bool:
+    return len(word) > 2 and bool(tokenize(word, (ENGLISH,)))
+
+
+def markdown_report(insights: Insights, days: int) -> str:
+    """Return a report for people: topics, gaps with a stub of the section to write, and documents nobody needed."""
+    lines = [
+        f"# What was asked in {days} days",
+        "",
+        f"{insights.turns} questions by {insights.people} people.",
+        "",
+        "## Topics",
+        "",
+        "| topic | questions | before | unanswered | rated good / bad | for example |",
+        "|---|---|---|---|---|---|",
+    ]
+    for topic in insights.topics:
+        cells = topic.name, topic.turns, topic.earlier, topic.unanswered, f"{topic.rated_up} / {topic.rated_down}"
+        lines.append(f"| {' | '.join(_escaped(str(cell)) for cell in (*cells, topic.questions[0]))} |")
+    lines += ["", "## Gaps", ""]
+    for gap in insights.gaps:
+        lines += [f"### {_escaped(gap.name)} ({gap.turns})", ""]
+        lines += [f"- {_escaped(question)}" for question in gap.questions]
+        if gap.sections:
+            near = gap.sections[0]
+            lines += ["", f"Nearest: {_escaped(f'{near.document_id}, {near.heading or near.title}')}"]
+        lines += ["", "Write there:", "", f"    ## {_escaped(gap.questions[0])}", "", "    TODO", ""]
+    if insights.never_cited:
+        lines += ["## Never cited", "", *(f"- {_escaped(name)}" for name in insights.never_cited), ""]
+    return "\n".join(lines)
+
+
+def _escaped(text: str) -> str:
+    """Return a text without what Markdown or HTML would read as its own."""
+    return "".join(f"\\{char}" if char in "\\`*_[]<>|#" else char for char in sanitize_line(text))
+
+
+def csv_table(insights: Insights) -> str:
+    """Return topics and gaps as CSV; a cell that a spreadsheet would take for a formula begins with an apostrophe."""
+    out = io.StringIO()
+    table = csv.writer(out)
+    counts = "turns", "earlier", "refused", "asked", "doubted", "rated_up", "rated_down", "unanswered"
+    table.writerow(("kind", "name", *counts, "question", "nearest"))
+    for kind, topics in (("topic", insights.topics), ("gap", insights.gaps)):
+        for topic in topics:
+            nearest = topic.sections[0].document_id if topic.sections else ""
+            cells = (kind, topic.name, *(getattr(topic, count) for count in counts), topic.questions[0], nearest)
+            table.writerow(f"'{cell}" if str(cell).startswith(_FORMULA) else cell for cell in cells)
+    return out.getvalue()
+
+
+Days = Annotated[int, Query(ge=1, le=365, description="How many days back.")]
+CollectionQuery = Annotated[str, Query(max_length=100, description="Empty: all that you may review.")]
+
+
+@router.get("/v1/insights", summary="Report what people ask and what the documents lack")
+async def insights(service: Service, days: Days = 7, collection: CollectionQuery = "") -> Insights:
+    """Group the questions of the last days by meaning, with counts of how they went and the gaps they show."""
+    return await InsightsService(service.core, service.principal).report(days=days, collection=collection)
+
+
+@router.get("/v1/insights/report.md", summary="The same as Markdown", response_class=PlainTextResponse)
+async def insights_report(service: Service, days: Days = 7, collection: CollectionQuery = "") -> PlainTextResponse:
+    """A report for people, with a stub of each section that is to be written."""
+    found = await insights(service, days, collection)
+    return PlainTextResponse(markdown_report(found, days), media_type="text/markdown")
+
+
+@router.get("/v1/insights/topics.csv", summary="The same as CSV", response_class=PlainTextResponse)
+async def insights_table(service: Service, days: Days = 7, collection: CollectionQuery = "") -> PlainTextResponse:
+    """A table for spreadsheets."""
+    return PlainTextResponse(csv_table(await insights(service, days, collection)), media_type="text/csv")

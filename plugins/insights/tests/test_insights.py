@@ -1,0 +1,104 @@
+"""What people ask in groups, the gaps of the documents, and the way from a gap to an answer."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from server.store import credentials
+from testing.plugin import PluginContract
+
+if TYPE_CHECKING:
+    import httpx
+
+    from tests.serving import MakeSettings, Running, Serve
+
+ORIGIN = "https://www.example.org"
+MAYOR = ("Who is the mayor of the town?", "who is mayor of the town", "Who was the mayor of our town?")
+
+
+def key(running: Running, role: str) -> str:
+    made = running.service.core.database.write_blocking(
+        lambda connection: credentials.create_key(connection, role, role, frozenset({"default"}))  # type: ignore[arg-type]
+    )
+    return str(made[1])
+
+
+@pytest.fixture
+def running(serve: Serve, settings_for: MakeSettings) -> Running:
+    plugins: dict[str, object] = {"widget": {"origins": [ORIGIN]}, "curated": {"enabled": True}}
+    return serve(settings_for("none", plugins=plugins))
+
+
+def visit(client: httpx.Client, question: str, visitor: int = 0) -> str:
+    """Ask in the widget; return the turn's id once it has ended."""
+    body = {"question": question, "collection": "docs", "visitor": f"{visitor:032d}"}
+    answer = client.post("/v1/widget/turns", json=body)
+    assert answer.status_code == 200, answer.text
+    assert '"type":"done"' in answer.text.replace(" ", "")
+    return answer.headers["X-Turn-Id"]
+
+
+def test_a_visitors_gap_becomes_a_curated_answer_that_the_next_visitor_gets(running: Running) -> None:
+    site = {"Authorization": f"Bearer {key(running, 'reader')}"}
+    house = {"Authorization": f"Bearer {key(running, 'agent')}"}
+    with running.client(headers=site) as visitors, running.client(headers=house) as agent:
+        for n, question in enumerate(MAYOR):
+            turn = visit(visitors, question, n)
+        visit(visitors, "How long is parental leave?", 1)
+        rating = {"turn_id": turn, "visitor": f"{2:032d}", "rating": "down"}
+        assert visitors.post("/v1/widget/feedback", json=rating).status_code == 204
+
+        found = agent.get("/v1/insights", params={"collection": "docs"}).json()
+        assert (found["turns"], found["people"]) == (4, 3)
+        topics = {tuple(sorted(topic["questions"])): topic for topic in found["topics"]}
+        mayor = topics[tuple(sorted(MAYOR))]
+        assert (mayor["turns"], mayor["earlier"], mayor["rated_down"], mayor["newest"]) == (3, 0, 1, turn)
+        assert "mayor" in mayor["name"]
+        leave = topics["How long is parental leave?",]
+        assert leave["sections"][0]["document_id"] == "leave.md"
+        assert leave["unanswered"] == 0
+        (gap,) = found["gaps"]
+        assert set(gap["questions"]) <= set(MAYOR)
+        assert gap["sections"], "what came nearest"
+        assert "leave.md" not in found["never_cited"]
+
+        written = agent.post("/v1/collections/docs/curated", json={"questions": [MAYOR[0]], "answer": "Ada is."})
+        assert written.status_code == 201, written.text
+        visit(visitors, MAYOR[0], 7)
+        (after,) = agent.get("/v1/insights", params={"collection": "docs"}).json()["gaps"]
+        assert after["turns"] == gap["turns"], "the answer of a person is no gap"
+        assert visitors.get("/v1/insights").status_code == 403
+
+
+def test_reports_and_tables_hold_no_markup_and_no_formula_of_a_visitor(running: Running) -> None:
+    hostile = '=HYPERLINK("https://evil.example") <img src=x onerror=owned()> | **bold**'
+    site = {"Authorization": f"Bearer {key(running, 'reader')}"}
+    house = {"Authorization": f"Bearer {key(running, 'agent')}"}
+    with running.client(headers=site) as visitors, running.client(headers=house) as agent:
+        visit(visitors, hostile)
+        report = agent.get("/v1/insights/report.md", params={"days": 1})
+        table = agent.get("/v1/insights/topics.csv")
+    assert report.headers["content-type"].startswith("text/markdown")
+    assert "1 questions by 1 people." in report.text
+    assert "<img" not in report.text.replace("\\<", "")
+    assert "**bold**" not in report.text
+    assert "## Topics" in report.text
+    rows: list[dict[str, Any]] = list(csv.DictReader(io.StringIO(table.text)))
+    assert rows
+    assert all(row["question"].startswith("'=HYPERLINK") for row in rows)
+
+
+def test_without_turns_there_is_nothing_to_say(running: Running) -> None:
+    with running.client() as agent:
+        found = agent.get("/v1/insights", params={"days": 1, "collection": "docs"}).json()
+        assert (found["turns"], found["topics"], found["gaps"]) == (0, [], [])
+        assert len(found["never_cited"]) == 3
+        assert agent.get("/v1/insights", params={"collection": "nowhere"}).status_code == 404
+
+
+class TestPlugin(PluginContract):
+    name = "insights"

@@ -80,7 +80,7 @@ def test_reports_and_tables_hold_no_markup_and_no_formula_of_a_visitor(running: 
     house = {"Authorization": f"Bearer {key(running, 'agent')}"}
     with running.client(headers=site) as visitors, running.client(headers=house) as agent:
         visit(visitors, hostile)
-        report = agent.get("/v1/insights/report.md", params={"days": 1})
+        report = agent.get("/v1/insights/report.md", params={"days": 2})
         table = agent.get("/v1/insights/topics.csv")
     assert report.headers["content-type"].startswith("text/markdown")
     assert "1 questions by 1 people." in report.text

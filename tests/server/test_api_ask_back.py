@@ -70,7 +70,8 @@ def test_a_conversation_keeps_what_was_asked_back_and_reads_the_reply(asking: Ru
 def test_the_python_client_tells_what_may_be_meant(asking: Running) -> None:
     with AnaphoraClient(asking.url) as client:
         first = client.ask(QUESTION)
-        assert (first.status, first.sources) == ("asked", ())
+        # What comes nearest is quoted below the question back.
+        assert (first.status, [source.document_id for source in first.sources]) == ("asked", ["travel.md"])
         assert "Travel expenses › Refunds" in first.alternatives
         *_, last = client.stream(
             "Travel expenses › Refunds",

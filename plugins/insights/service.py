@@ -15,7 +15,7 @@ from fastapi.responses import PlainTextResponse
 from pydantic import Field
 
 from index.encoders import Vectors
-from server.api.dependencies import Service
+from server.api.dependencies import CollectionFilter, Service
 from server.chat.authorization import ServiceBase, requires
 from server.chat.error_mapping import checked_name, index_errors, run_blocking
 from server.chat.reviews import ALIKE, DAY, groups_alike
@@ -230,23 +230,22 @@ def csv_table(insights: Insights) -> str:
 
 
 Days = Annotated[int, Query(ge=1, le=365, description="How many days back.")]
-CollectionQuery = Annotated[str, Query(max_length=100, description="Empty: all that you may review.")]
 
 
 @router.get("/v1/insights", summary="Report what people ask and what the documents lack")
-async def insights(service: Service, days: Days = 7, collection: CollectionQuery = "") -> Insights:
+async def insights(service: Service, days: Days = 7, collection: CollectionFilter = "") -> Insights:
     """Group the questions of the last days by meaning, with counts of how they went and the gaps they show."""
     return await InsightsService(service.core, service.principal).report(days=days, collection=collection)
 
 
 @router.get("/v1/insights/report.md", summary="The same as Markdown", response_class=PlainTextResponse)
-async def insights_report(service: Service, days: Days = 7, collection: CollectionQuery = "") -> PlainTextResponse:
+async def insights_report(service: Service, days: Days = 7, collection: CollectionFilter = "") -> PlainTextResponse:
     """A report for people, with a stub of each section that is to be written."""
     found = await insights(service, days, collection)
     return PlainTextResponse(markdown_report(found, days), media_type="text/markdown")
 
 
 @router.get("/v1/insights/topics.csv", summary="The same as CSV", response_class=PlainTextResponse)
-async def insights_table(service: Service, days: Days = 7, collection: CollectionQuery = "") -> PlainTextResponse:
+async def insights_table(service: Service, days: Days = 7, collection: CollectionFilter = "") -> PlainTextResponse:
     """A table for spreadsheets."""
     return PlainTextResponse(csv_table(await insights(service, days, collection)), media_type="text/csv")

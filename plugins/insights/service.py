@@ -232,20 +232,31 @@ def csv_table(insights: Insights) -> str:
 Days = Annotated[int, Query(ge=1, le=365, description="How many days back.")]
 
 
+class MarkdownResponse(PlainTextResponse):
+    """Markdown, as its content type says."""
+
+    media_type = "text/markdown"
+
+
+class CsvResponse(PlainTextResponse):
+    """A table, as its content type says."""
+
+    media_type = "text/csv"
+
+
 @router.get("/v1/insights", summary="Report what people ask and what the documents lack")
 async def insights(service: Service, days: Days = 7, collection: CollectionFilter = "") -> Insights:
     """Group the questions of the last days by meaning, with counts of how they went and the gaps they show."""
     return await InsightsService(service.core, service.principal).report(days=days, collection=collection)
 
 
-@router.get("/v1/insights/report.md", summary="The same as Markdown", response_class=PlainTextResponse)
-async def insights_report(service: Service, days: Days = 7, collection: CollectionFilter = "") -> PlainTextResponse:
+@router.get("/v1/insights/report.md", summary="The same as Markdown", response_class=MarkdownResponse)
+async def insights_report(service: Service, days: Days = 7, collection: CollectionFilter = "") -> MarkdownResponse:
     """A report for people, with a stub of each section that is to be written."""
-    found = await insights(service, days, collection)
-    return PlainTextResponse(markdown_report(found, days), media_type="text/markdown")
+    return MarkdownResponse(markdown_report(await insights(service, days, collection), days))
 
 
-@router.get("/v1/insights/topics.csv", summary="The same as CSV", response_class=PlainTextResponse)
-async def insights_table(service: Service, days: Days = 7, collection: CollectionFilter = "") -> PlainTextResponse:
+@router.get("/v1/insights/topics.csv", summary="The same as CSV", response_class=CsvResponse)
+async def insights_table(service: Service, days: Days = 7, collection: CollectionFilter = "") -> CsvResponse:
     """A table for spreadsheets."""
-    return PlainTextResponse(csv_table(await insights(service, days, collection)), media_type="text/csv")
+    return CsvResponse(csv_table(await insights(service, days, collection)))

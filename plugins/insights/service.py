@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import numpy as np
 from fastapi import APIRouter, Query
-from fastapi.responses import PlainTextResponse
+from fastapi.responses import Response
 from pydantic import Field
 
 from index.encoders import Vectors
@@ -232,31 +232,30 @@ def csv_table(insights: Insights) -> str:
 Days = Annotated[int, Query(ge=1, le=365, description="How many days back.")]
 
 
-class MarkdownResponse(PlainTextResponse):
-    """Markdown, as its content type says."""
-
-    media_type = "text/markdown"
-
-
-class CsvResponse(PlainTextResponse):
-    """A table, as its content type says."""
-
-    media_type = "text/csv"
-
-
 @router.get("/v1/insights", summary="Report what people ask and what the documents lack")
 async def insights(service: Service, days: Days = 7, collection: CollectionFilter = "") -> Insights:
     """Group the questions of the last days by meaning, with counts of how they went and the gaps they show."""
     return await InsightsService(service.core, service.principal).report(days=days, collection=collection)
 
 
-@router.get("/v1/insights/report.md", summary="The same as Markdown", response_class=MarkdownResponse)
-async def insights_report(service: Service, days: Days = 7, collection: CollectionFilter = "") -> MarkdownResponse:
+@router.get(
+    "/v1/insights/report.md",
+    summary="The same as Markdown",
+    response_class=Response,
+    responses={200: {"description": "The report.", "content": {"text/markdown": {}}}},
+)
+async def insights_report(service: Service, days: Days = 7, collection: CollectionFilter = "") -> Response:
     """A report for people, with a stub of each section that is to be written."""
-    return MarkdownResponse(markdown_report(await insights(service, days, collection), days))
+    report = markdown_report(await insights(service, days, collection), days)
+    return Response(report, media_type="text/markdown")
 
 
-@router.get("/v1/insights/topics.csv", summary="The same as CSV", response_class=CsvResponse)
-async def insights_table(service: Service, days: Days = 7, collection: CollectionFilter = "") -> CsvResponse:
+@router.get(
+    "/v1/insights/topics.csv",
+    summary="The same as CSV",
+    response_class=Response,
+    responses={200: {"description": "The table.", "content": {"text/csv": {}}}},
+)
+async def insights_table(service: Service, days: Days = 7, collection: CollectionFilter = "") -> Response:
     """A table for spreadsheets."""
-    return CsvResponse(csv_table(await insights(service, days, collection)))
+    return Response(csv_table(await insights(service, days, collection)), media_type="text/csv")

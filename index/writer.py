@@ -244,16 +244,9 @@ class VersionWriter:
             return True
         manifest = self.before.manifest
         unreadable = manifest.passages > 0 and self._previous is None
-        return (
-            unreadable
-            or manifest.without_vector > 0
-            or (manifest.encoder, manifest.store, manifest.language)
-            != (
-                self._encoder.name,
-                self._spec,
-                self._language,
-            )
-        )
+        wanted = self._encoder.name, self._spec, self._language
+        present = manifest.encoder, manifest.store, manifest.language
+        return unreadable or manifest.without_vector > 0 or present != wanted
 
     def _sweep(self) -> None:
         """Remove what killed writers left, and versions that no reader can still need."""

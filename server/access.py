@@ -38,8 +38,17 @@ class Principal:
     groups: frozenset[str]
     origin: str = field(default="", compare=False)
 
+    def for_visitor(self, pseudonym: str) -> Principal:
+        """Return who acts for a visitor with this key: a principal of its own, with the key's rights and limits."""
+        return replace(self, id=f"{self.id}/{pseudonym}")
+
     def has(self, role: Role) -> bool:
         return ROLES.index(self.role) >= ROLES.index(role)
+
+    @property
+    def account(self) -> str:
+        """The id that limits count: the key's, also for a visitor of a web site who asks with it."""
+        return self.id.partition("/")[0] if self.id.startswith("key:") else self.id
 
     @property
     def everywhere(self) -> bool:

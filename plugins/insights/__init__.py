@@ -7,5 +7,5 @@ from server.plugins import Plugin
 plugin = Plugin(
     name="insights",
     summary="Report what people ask and what the documents lack.",
-    routers=("plugins.insights.service:router",),
+    routers=("plugins.insights.topics:router",),
 )

@@ -11,7 +11,6 @@ import asyncio
 import hashlib
 import json
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -112,12 +111,12 @@ def _demand_site(service: ChatService) -> None:
 
 
 def _for_visitor(service: ChatService, visitor: str) -> ChatService:
-    """Return the service for a visitor: turns and limits are the visitor's, rights those of the site's key."""
+    """Return the service for a visitor: turns are the visitor's, rights and limits those of the site's key."""
     _demand_site(service)
     if not visitor:
         return service
     pseudonym = hashlib.blake2b(visitor.encode(), digest_size=8).hexdigest()
-    return service.as_principal(replace(service.principal, id=f"{service.principal.id}/{pseudonym}"))
+    return service.as_principal(service.principal.for_visitor(pseudonym))
 
 
 @router.post(

@@ -67,7 +67,7 @@ class PrincipalLimits:
         """Count a request. Raises LimitReached."""
         if quota := self.quota(who, "requests_per_minute"):
             item = _a_minute(quota)
-            if not await self._count(lambda counter: counter.hit(item, "requests", who.id)):
+            if not await self._count(lambda counter: counter.hit(item, "requests", who.account)):
                 seconds = (await self._standing("requests", quota, who)).seconds
                 raise _reached(f"{quota} requests a minute are allowed", "requests_per_minute", seconds)
 
@@ -87,11 +87,11 @@ class PrincipalLimits:
         """Count what a turn has cost."""
         if tokens and (quota := self.quota(who, "tokens_per_minute")):
             item = _a_minute(quota)
-            await self._count(lambda counter: counter.hit(item, "tokens", who.id, cost=tokens))
+            await self._count(lambda counter: counter.hit(item, "tokens", who.account, cost=tokens))
 
     def one_at_a_time(self, who: Principal) -> asyncio.Lock:
         """Held while something is compared with a quota and then done, so that two at once do not both fit."""
-        return self._locks.setdefault(who.id, asyncio.Lock())
+        return self._locks.setdefault(who.account, asyncio.Lock())
 
     @property
     def problem(self) -> str:
@@ -111,7 +111,7 @@ class PrincipalLimits:
 
     async def _standing(self, name: str, quota: int, who: Principal) -> RateLimitStatus:
         item = _a_minute(quota)
-        stats = await self._count(lambda counter: counter.get_window_stats(item, name, who.id))
+        stats = await self._count(lambda counter: counter.get_window_stats(item, name, who.account))
         seconds = min(WINDOW_SECONDS, max(1, math.ceil(stats.reset_time - time.time())))
         return RateLimitStatus(name, quota, stats.remaining, seconds)
 

@@ -292,9 +292,8 @@ class RunningTurn(AsyncIterator[Event]):
         self._looked = now
 
         def allowed(connection: Connection) -> bool:
-            # Behind the key's id stands the visitor of a site, if there is one.
-            key = who.id.removeprefix("key:").partition("/")[0]
-            ended = who.id.startswith("key:") and credentials.find_key(connection, key) is None
+            key = who.account.removeprefix("key:")
+            ended = key != who.account and credentials.find_key(connection, key) is None
             granted = collection_rows.groups_of(connection, self._request.collection)
             return not ended and group_of(who, granted) is not None
 

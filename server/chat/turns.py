@@ -151,7 +151,7 @@ class TurnService(ServiceBase):
     def _place(self) -> QueueSlot:
         """A place in the queue, within what whoever acts may have. Raises QueueFull, LimitReached."""
         at_most = self.core.limits.quota(self.principal, "concurrent_turns")
-        return self.core.admission.enter(self.principal.id, at_most)
+        return self.core.admission.enter(self.principal.account, at_most)
 
     @requires("ask")
     async def search(

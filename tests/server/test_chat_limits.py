@@ -133,3 +133,23 @@ def test_without_limits_nothing_is_loaded_and_nothing_refused() -> None:
         timeout=60,
     )
     assert loaded.stdout.strip() == "[]", loaded.stderr
+
+
+def test_visitors_of_a_web_site_spend_what_its_key_may_spend(clock: Clock) -> None:
+    first, second = ANN.for_visitor("a"), ANN.for_visitor("b")
+    assert first.id != second.id
+    assert first.account == second.account == ANN.account == ANN.id
+
+    async def scenario() -> None:
+        limits = PrincipalLimits(LimitsSettings(tokens_per_minute=10))
+        await limits.require_tokens(second)
+        await limits.spend(first, 10)
+        await refused(limits.require_tokens(second))
+        await limits.require_tokens(BOB)
+
+    asyncio.run(scenario())
+
+
+def test_people_of_one_identity_provider_are_counted_one_by_one() -> None:
+    person = Principal("oidc:https://idp.example/ann", "ann", "reader", frozenset())
+    assert person.account == person.id

@@ -72,7 +72,7 @@ class Insights(View):
     """
 
     since: float
-    turns: int
+    turns: int = Field(description="Of the newest 3,000 of the period and the one before.")
     people: int = Field(description="How many asked; visitors of a web site count as far as their browsers tell.")
     topics: list[Topic]
     gaps: list[Topic]
@@ -90,6 +90,7 @@ class InsightsService(ServiceBase):
             await self.existing(name)
         since = (time.time() // DAY - (days - 1)) * DAY
 
+        self.note("insights.read", collection=name)
         wanted = counted(self.principal, name, since - days * DAY)
         rows = await self._read(with_owners, self.principal, wanted, READ)
 
@@ -204,7 +205,7 @@ def markdown_report(insights: Insights, days: int) -> str:
         if gap.sections:
             near = gap.sections[0]
             lines += ["", f"Nearest: {_escaped(f'{near.document_id}, {near.heading or near.title}')}"]
-        lines += ["", "Write there:", "", f"    ## {_escaped(gap.questions[0])}", "", "    TODO", ""]
+        lines += ["", "Write there:", "", f"    ## {_escaped(gap.questions[0])}", "", "    …", ""]
     if insights.never_cited:
         lines += ["## Never cited", "", *(f"- {_escaped(name)}" for name in insights.never_cited), ""]
     return "\n".join(lines)

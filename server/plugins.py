@@ -41,7 +41,8 @@ class Plugin:
     `server.audit_log`. `answerers` make a `server.turn.run.Answerer` of `(core)`, or None while they are off.
     `turn_parts` are async functions `(service, turn_id) -> Markup` of what stands below the last turn of the page; a
     button in it with `data-action="call"` makes the page call `data-call` with the fields of the `data-form` around it,
-    in whose place the call's `html` stands then.
+    in whose place the call's `html` stands then. `visitor_calls` names those page calls that visitors of a web site may
+    make, too; with one, the plugin's `turn_parts` stand below their turns.
 
         >>> Plugin(name="hello", summary="Say hello.", commands={"hello": "plugins.hello.command:app"})
     """
@@ -66,6 +67,7 @@ class Plugin:
     audit_logs: tuple[str, ...] = ()
     turn_parts: tuple[str, ...] = ()
     answerers: tuple[str, ...] = ()
+    visitor_calls: frozenset[str] = frozenset()
 
 
 @cache

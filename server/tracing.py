@@ -45,9 +45,10 @@ class Tracing:
         collection: str,
         question: str,
         request: Mapping[str, object] | None = None,
+        content: bool = True,
     ) -> Call:
-        """Begin the span of a turn, below the current span; calls within it are below it."""
-        root = Recording(TURN, content=self.content, tracer=self.tracer, exports=self.exports).root
+        """Begin the span of a turn, below the current span; calls within it are below it. `content` may be less."""
+        root = Recording(TURN, content=self.content and content, tracer=self.tracer, exports=self.exports).root
         root.label(turn_id=turn_id, conversation_id=conversation_id or "", collection=collection)
         root.span.set_attribute("session.id", conversation_id or "")
         root.inputs(question)

@@ -17,4 +17,5 @@ plugin = Plugin(
     tasks=("plugins.handoff.delivering:deliver",),
     page_calls={"hand_over": "plugins.handoff.page:hand_over"},
     turn_parts=("plugins.handoff.page:offer",),
+    visitor_calls=frozenset({"hand_over"}),
 )

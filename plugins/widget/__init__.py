@@ -9,6 +9,7 @@ plugin = Plugin(
     summary="Show the chat on other web sites.",
     settings="plugins.widget.settings:WidgetSettings",
     routers=("plugins.widget.routes:router",),
+    tasks=("plugins.widget.visitors:purge",),
     pages=("plugins.widget.routes:add_widget",),
     public_paths=frozenset({"/widget", "/widget.js"}),
     shared_paths=frozenset({"/widget.js"}),

@@ -5,7 +5,7 @@ const part = (id) => document.getElementById(id);
 const turns = part("turns"), question = part("question"), button = part("send"), ask = button.textContent;
 const KEPT = 20, AGE = 24 * 3600 * 1000, STORE = `anaphora-widget ${given.collection || ""}`;
 const names = { version: t("Version"), product: t("Product"), language: t("Language") }, fixed = JSON.parse(given.where || "{}");
-// A random text stands for the visitor; it goes when the conversation's day is over.
+// A random text stands for the visitor of this conversation; with the next one, or after a day, there is another.
 const random = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 let said = [], picked = {}, visitor = "", running = null, settle = () => {}, site = null, page = null, left = "", waiting = 0, searching = null;
 
@@ -70,6 +70,8 @@ function show(turn, answer, { text, shown, done }) {
   choices(turn, answer, done, shown);
   if (done.status === "refused" && given.search) pressable(add(turn, "div", "choices"), t("Search for this instead"), () => { question.value = text; find(); });
   if (done.turn) rating(turn, done.turn);
+  turn.dataset.turn = done.turn;
+  part("forget").hidden = !said.some((one) => one.done.turn);
   turn.dataset.state = done.status;
 }
 // Whether the answer was good, and why not; a second word replaces the first.
@@ -99,10 +101,34 @@ function rating(turn, id) {
     return made;
   });
 }
+// Offers of plugins below the last turn, such as a person to ask; ready HTML like the answers.
+async function offer() {
+  const turn = turns.lastElementChild, id = turn?.dataset.turn;
+  if (!id) return;
+  const response = await call("parts", { method: "POST", body: JSON.stringify({ visitor, turn_id: id }) }).catch(() => null);
+  const { html } = response?.ok ? await response.json() : {};
+  if (!html || turn !== turns.lastElementChild) return;
+  addHtml(turn, "div", "offer", html);
+  turns.scrollTop = turns.scrollHeight;
+}
+async function fill(pressed) {
+  const box = pressed.closest("[data-form]"), fields = [...box.querySelectorAll("input, textarea")];
+  if (!fields.every((field) => field.reportValidity())) return;
+  const values = fields.map((field) => [field.name, field.type === "checkbox" ? field.checked : field.value]);
+  const body = JSON.stringify({ visitor, turn_id: pressed.closest("article").dataset.turn, fields: Object.fromEntries(values) });
+  pressed.disabled = true;
+  const response = await call(`calls/${pressed.dataset.call}`, { method: "POST", body }).catch(() => null);
+  pressed.disabled = false;
+  const reply = await response?.json().catch(() => null);
+  box.querySelector(".failed")?.remove();
+  if (response?.ok) box.innerHTML = reply.html;
+  else add(pressed.parentElement, "p", "failed", reply?.error.message || t("The connection was lost. Ask again."));
+}
 function begin(text) {
   settle();
   settle = () => {};
   part("suggested").replaceChildren();
+  turns.querySelector(".offer")?.remove();
   const turn = add(turns, "article");
   add(turn, "p", "asked", text);
   return [turn, add(turn, "div", "answer")];
@@ -145,9 +171,10 @@ async function answer(text) {
   }
   if (done && shown) {
     const { answer: whole, status, alternatives } = done;
-    said = [...said, { text, shown, done: { answer: whole, status, alternatives, turn: id } }].slice(-KEPT);
+    said = [...said, { text, shown, done: { answer: whole, status, alternatives, turn: shown.kept ? id : "" } }].slice(-KEPT);
     keep();
     show(turn, answer, said.at(-1));
+    offer();
   } else {
     answer.classList.add("failed");
     answer.textContent = [running.signal.aborted && written, failed || t("The connection was lost. Ask again.")].filter(Boolean).join("\n\n");
@@ -264,16 +291,24 @@ part("new").addEventListener("click", () => {
   running?.abort();
   forget();
   said = [];
+  visitor = random();
+  part("forget").hidden = true;
   settle = () => {};
   turns.replaceChildren();
   keep();
   suggest();
   question.focus();
 });
+part("forget").addEventListener("click", async () => {
+  const response = await call(`visitors/${visitor}`, { method: "DELETE" }).catch(() => null);
+  if (response?.ok) part("new").click();
+});
 turns.addEventListener("click", (event) => {
   const pressed = event.target.closest("[data-action]");
   if (pressed?.dataset.action === "copy-code") {
     navigator.clipboard?.writeText(pressed.nextElementSibling.textContent).then(() => { pressed.textContent = t("Copied"); }, () => {});
+  } else if (pressed?.dataset.action === "call") {
+    fill(pressed);
   } else if (pressed?.dataset.action === "cite") {
     const box = pressed.closest("article").querySelector(".sources");
     box.open = true;
@@ -322,4 +357,5 @@ if (given.inline) part("close").hidden = true;
 if (/^https:/.test(given.logo || "")) Object.assign(part("logo"), { src: given.logo, hidden: false });
 ({ said = [], picked = {}, visitor = random() } = kept());
 for (const one of said) show(...begin(one.text), one);
+offer();
 const choosing = choose();

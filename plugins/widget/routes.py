@@ -8,13 +8,12 @@ The script and the page are absent until the settings name a site. Answers reach
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
+import pathlib
 from collections.abc import AsyncIterator
-from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import APIRouter, FastAPI, Path, Request
 from markupsafe import Markup
 from pydantic import BaseModel, Field
 from starlette.responses import HTMLResponse, Response
@@ -23,23 +22,26 @@ from index.documents import MetadataValue
 from index.loaders.addresses import address_at
 from index.query import Where
 from plugins.widget.settings import WidgetSettings
+from plugins.widget.visitors import VISITOR, count_form, count_search, count_turn, demand_site, for_visitor, forget
 from server.api.dependencies import Service, StrictBody
 from server.api.routes.conversations import HistoryMessage
 from server.api.sse import EVENTS, TurnStream, event_bytes, while_connected
-from server.chat import ChatService, DoneEvent, Forbidden, Message, TurnRequest
-from server.chat.error_mapping import clean, found_or_missing
+from server.chat import ChatService, DoneEvent, Message, TurnRequest
+from server.chat.error_mapping import InvalidRequest, NotFound, clean, found_or_missing
 from server.chat.running_turn import RunningTurn
 from server.chat.turns import MAX_COMMENT_CHARS
+from server.plugins import Plugin, resolve, switched_on
 from server.store import turns
 from server.turn.events import Evidence
 from server.turn.evidence import best_sentences
 from text.translation import LANGUAGES, speak, spoken, words
+from ui.calls import answered
 from ui.safe_html import link_target, render_markdown
 from ui.templates import page
 from ui.turns import TurnView
 
 router = APIRouter(tags=["Widget"])
-FOLDER = Path(__file__).parent
+FOLDER = pathlib.Path(__file__).parent
 _READ, _SHOWN, _CHARS = 10, 5, 300
 """Passages read and sections shown while somebody types, and characters of one in which no sentence matches."""
 
@@ -54,10 +56,6 @@ class ReadPage(StrictBody):
     def words(self) -> str:
         """Both in one line."""
         return " › ".join(" ".join(part.split()) for part in (self.title, self.heading) if part.strip())
-
-
-VISITOR = "[A-Za-z0-9-]{16,64}"
-"""A text that the browser of a visitor chose at random. Nothing else is known of the visitor."""
 
 
 class WidgetTurn(StrictBody):
@@ -81,11 +79,30 @@ class WidgetTurn(StrictBody):
         return tuple(history)
 
 
-class VisitorRating(StrictBody):
-    """A visitor's word on an answer to that visitor; a second one replaces the first."""
+class VisitorsTurn(StrictBody):
+    """A turn of a visitor."""
 
     visitor: str = Field(pattern=f"^{VISITOR}$")
     turn_id: str = Field(max_length=64)
+
+
+class VisitorsForm(VisitorsTurn):
+    """The fields of a form below it."""
+
+    fields: dict[Annotated[str, Field(max_length=40)], bool | Annotated[str, Field(max_length=4000)]] = Field(
+        default={}, max_length=10
+    )
+
+
+class Part(BaseModel):
+    """HTML that stands below a turn."""
+
+    html: str
+
+
+class VisitorRating(VisitorsTurn):
+    """A visitor's word on an answer to that visitor; a second one replaces the first."""
+
     rating: Literal["up", "down"]
     comment: str = ""
 
@@ -98,27 +115,6 @@ class FoundSection(BaseModel):
     url: str
 
 
-def _demand_site(service: ChatService) -> None:
-    """Raise Forbidden unless a site is named and the key is a reader's."""
-    if not service.settings.of(WidgetSettings).origins:
-        raise Forbidden("The widget is off; an operator names its sites with plugins.widget.origins.")
-    who = service.principal
-    if who.role != "reader" or not who.id.startswith("key:"):
-        raise Forbidden(
-            "The widget takes a key of the role reader alone: whoever sees the site can read it. Make one with "
-            "`anaphora keys create NAME --role reader`."
-        )
-
-
-def _for_visitor(service: ChatService, visitor: str) -> ChatService:
-    """Return the service for a visitor: turns are the visitor's, rights and limits those of the site's key."""
-    _demand_site(service)
-    if not visitor:
-        return service
-    pseudonym = hashlib.blake2b(visitor.encode(), digest_size=8).hexdigest()
-    return service.as_principal(service.principal.for_visitor(pseudonym))
-
-
 @router.post(
     "/v1/widget/turns",
     summary="Ask from the widget of a web site",
@@ -128,20 +124,24 @@ def _for_visitor(service: ChatService, visitor: str) -> ChatService:
 async def ask(body: WidgetTurn, service: Service) -> Response:
     """Answer a visitor's question. The event `shown` before `done` has the answer and its sources as HTML.
 
-    The turn is kept with its trace (`trace.days`), its texts where `trace.content` keeps them. Takes a key of the role
+    The turn is kept as `plugins.widget.keep` says; `kept` of `shown` is false where it is not. Takes a key of the role
     `reader` alone, and only where sites are named.
     """
-    turn = await _for_visitor(service, body.visitor).turns.begin(
-        TurnRequest(question=body.question, collection=body.collection, history=body.messages(), where=body.where)
+    keep, visited = demand_site(service).keep, for_visitor(service, body.visitor)
+    await count_turn(visited)
+    turn = await visited.turns.begin(
+        TurnRequest(
+            question=body.question, collection=body.collection, history=body.messages(), where=body.where, keep=keep
+        )
     )
-    return TurnStream(turn, _events(turn, TurnView(turn.id, body.question, body.collection)))
+    return TurnStream(turn, _events(turn, TurnView(turn.id, body.question, body.collection), keep != "off"))
 
 
-async def _events(turn: RunningTurn, view: TurnView) -> AsyncIterator[bytes]:
+async def _events(turn: RunningTurn, view: TurnView, kept: bool) -> AsyncIterator[bytes]:
     async for event in turn:
         view.add(event)
         if isinstance(event, DoneEvent):
-            yield event_bytes(json.dumps(_shown(view)), "shown")
+            yield event_bytes(json.dumps({**_shown(view), "kept": kept}), "shown")
         yield event_bytes(event.model_dump_json(), event.type)
 
 
@@ -166,18 +166,58 @@ def _shown(view: TurnView) -> dict[str, Any]:
 @router.post("/v1/widget/feedback", status_code=204, summary="Rate an answer in the widget of a web site")
 async def rate(body: VisitorRating, service: Service) -> None:
     """Keep what a visitor thinks of an answer; review and training read it like any other feedback."""
-    visited = _for_visitor(service, body.visitor)
+    visited = for_visitor(service, body.visitor)
     comment = clean(body.comment, MAX_COMMENT_CHARS, "comment")
     kept = await visited.core.database.write(turns.rate, body.turn_id, body.rating, "", comment, visited.principal)
     found_or_missing(kept, "turn", body.turn_id)
 
 
+@router.post("/v1/widget/parts", summary="Ask what stands below a turn of a visitor")
+async def parts_below(body: VisitorsTurn, service: Service) -> Part:
+    """The HTML of plugins that serve visitors, such as the offer of a person; empty where they offer nothing."""
+    visited = for_visitor(service, body.visitor)
+    places = [(plugin, place) for plugin in _serving(service) for place in plugin.turn_parts]
+    return Part(html="".join([str(await resolve(*place)(visited, body.turn_id)) for place in places]))
+
+
+@router.post("/v1/widget/calls/{name}", summary="Send a form below a turn of a visitor")
+async def send_form(
+    name: Annotated[str, Path(description="The call that the form names.", max_length=100)],
+    body: VisitorsForm,
+    service: Service,
+) -> Part:
+    """Do what the form says, and answer the HTML that stands in its place. `forms_per_hour` bounds it."""
+    visited = for_visitor(service, body.visitor)
+    if not any(name in plugin.visitor_calls for plugin in _serving(service)):
+        raise NotFound("There is no such form.")
+    await count_form(visited)
+    answer = await answered(visited, name, {**body.fields, "turn": body.turn_id})
+    if "error" in answer:
+        raise InvalidRequest(answer["error"])
+    return Part(html=answer["html"])
+
+
+def _serving(service: ChatService) -> list[Plugin]:
+    return [plugin for plugin in switched_on(service.settings.plugins) if plugin.visitor_calls]
+
+
+@router.delete("/v1/widget/visitors/{visitor}", status_code=204, summary="Forget a visitor")
+async def forget_visitor(
+    visitor: Annotated[str, Path(description="The visitor's random text.", pattern=f"^{VISITOR}$")], service: Service
+) -> None:
+    """Delete what was kept of a visitor: turns, ratings, and what was handed over."""
+    visited = for_visitor(service, visitor)
+    await visited.core.database.write(forget, visited.principal)
+
+
 @router.post("/v1/widget/search", summary="Search while a visitor of a web site types")
 async def search(body: WidgetTurn, request: Request, service: Service) -> list[FoundSection]:
     """The sections that a turn would read, best first."""
+    visited = for_visitor(service, body.visitor)
+    await count_search(visited)
     found = await while_connected(
         request,
-        _for_visitor(service, body.visitor).turns.search(
+        visited.turns.search(
             body.question, collection=body.collection, history=body.messages(), k=_READ, where=body.where
         ),
     )
@@ -203,14 +243,14 @@ def _sections(question: str, passages: list[Evidence]) -> list[FoundSection]:
 @router.get("/v1/widget/filters", summary="Metadata that a visitor can narrow a search by")
 async def filters(service: Service, collection: str = "") -> dict[str, list[MetadataValue]]:
     """The values of what the operator named (`server.filters`), as `where` takes them."""
-    _demand_site(service)
+    demand_site(service)
     return await service.turns.filters(collection or await service.turns.default_collection())
 
 
 @router.get("/v1/widget/questions", summary="Questions that the widget suggests")
 async def questions(service: Service, collection: str = "") -> list[str]:
     """What can be asked first: the operator's questions, then headings that ask and are answered."""
-    _demand_site(service)
+    demand_site(service)
     name = collection or await service.turns.default_collection()
     return [example.question for example in await service.turns.examples(name)]
 

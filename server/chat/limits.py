@@ -89,6 +89,18 @@ class PrincipalLimits:
             item = _a_minute(quota)
             await self._count(lambda counter: counter.hit(item, "tokens", who.account, cost=tokens))
 
+    async def hit(self, name: str, key: str, quota: int, *, seconds: int = WINDOW_SECONDS, cost: int = 1) -> int:
+        """Count `cost` for a plugin's own limit `name`; return in how many seconds there is room again, 0 if now."""
+        from limits import RateLimitItemPerSecond
+
+        if self._counter is None:
+            self._open()
+        item = RateLimitItemPerSecond(quota, seconds)
+        if await self._count(lambda counter: counter.hit(item, name, key, cost=cost)):
+            return 0
+        stats = await self._count(lambda counter: counter.get_window_stats(item, name, key))
+        return min(seconds, max(1, math.ceil(stats.reset_time - time.time())))
+
     def one_at_a_time(self, who: Principal) -> asyncio.Lock:
         """Held while something is compared with a quota and then done, so that two at once do not both fit."""
         return self._locks.setdefault(who.account, asyncio.Lock())

@@ -13,7 +13,7 @@ import time
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from contextlib import aclosing, suppress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from pydantic import Field
 from sqlalchemy import Connection
@@ -65,7 +65,8 @@ class TurnRequest(View):
     edited question): that turn is set aside with those after it, and can be shown again.
     `search_for` replaces what the rewriter would make of the question. `where` filters on passage
     metadata. `answer_tokens` may only lower the limit of the settings. `model` is one of `llm.choices`; empty: the
-    conversation's. `split_questions` overrides the setting.
+    conversation's. `split_questions` overrides the setting. `keep` says whether a turn without a conversation is
+    stored, and with its texts.
     """
 
     question: str
@@ -78,6 +79,7 @@ class TurnRequest(View):
     answer_tokens: int | None = None
     model: str = ""
     split_questions: bool | None = None
+    keep: Literal["on", "off", "no texts"] = "on"
 
 
 T = TypeVar("T")
@@ -112,11 +114,11 @@ class RunningTurn(AsyncIterator[Event]):
         self._ticket = ticket
         self._ownership = ownership
         self._principal = principal
-        self._content = core.settings.trace.content
+        self._content = core.settings.trace.content and request.keep == "on"
         self._keeps_texts = self._content or request.conversation_id is not None
         body = request.model_dump(mode="json", include=_REQUEST, exclude_none=True)
         self._call = core.tracing.begin_turn(
-            self.id, request.conversation_id, request.collection, request.question, body
+            self.id, request.conversation_id, request.collection, request.question, body, self._content
         )
         self._waiting = self._call.begin("wait")
         self._rewrite: RewriteEvent | None = None
@@ -135,6 +137,8 @@ class RunningTurn(AsyncIterator[Event]):
     async def store(self) -> bool:
         """Store the turn as begun; False if its conversation is gone. A full disk stops nothing."""
         request = self._request
+        if request.keep == "off":
+            return True
         question = request.question if self._keeps_texts else ""
         try:
             return await self._core.database.write(
@@ -350,7 +354,7 @@ class RunningTurn(AsyncIterator[Event]):
         """The turn as a row of the audit log, which is written with it and so delays no answer."""
         request, who = self._request, self._principal
         detail: dict[str, object] = {"tokens": tokens, "conversation": request.conversation_id or ""}
-        if self._core.settings.keeps_questions:
+        if self._core.settings.keeps_questions and request.keep == "on":
             detail["question"] = request.question
         collection, group = request.collection, self._ownership.group
         return entry(who, "turn.ask", self.id, collection=collection, group=group, outcome=status, detail=detail)

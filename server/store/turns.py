@@ -212,6 +212,15 @@ def with_owners(
     return [(_turn(row, ()), row["owner"]) for row in rows.mappings()]
 
 
+def of_owner(connection: Connection, turn_id: str, who: Principal, limit: int) -> list[StoredTurn]:
+    """Return the newest turns of a visitor of a web site up to `turn_id`, oldest first; of others that turn alone."""
+    n = select(TURNS.c.n).where(_seen(turn_id, who)).scalar_subquery()
+    same = TURNS.c.collection == select(TURNS.c.collection).where(_seen(turn_id, who)).scalar_subquery()
+    alone = and_(same, TURNS.c.owner == who.id, TURNS.c.conversation_id.is_(None), TURNS.c.n <= n)
+    rows = with_owners(connection, who, alone, limit if who.is_visitor else 1)
+    return [turn for turn, _ in reversed(rows)]
+
+
 def set_aside(connection: Connection, conversation_id: str, who: Principal) -> list[StoredTurn]:
     """The turns of a conversation that are not shown: other versions, and what followed them; oldest first."""
     return [turn for turn, replaced in _all_of(connection, conversation_id, who) if replaced]

@@ -352,6 +352,17 @@ API: dict[str, tuple[dict[str, int], Build]] = {
         by_role(404, 403, 403, foreign=404, root=403),
         at("/v1/widget/feedback", json={"visitor": "0123456789abcdef", "turn_id": "nothing", "rating": "up"}),
     ),
+    "POST /v1/widget/parts": (
+        by_role(OK, 403, 403, foreign=OK, root=403),
+        at("/v1/widget/parts", json={"visitor": "0123456789abcdef", "turn_id": "{stateless}"}),
+    ),
+    "POST /v1/widget/calls/{name}": (
+        by_role(400, 403, 403, foreign=400, root=403),
+        at("/v1/widget/calls/hand_over", json={"visitor": "0123456789abcdef", "turn_id": "{stateless}"}),
+    ),
+    "DELETE /v1/widget/visitors/{visitor}": (
+        by_role(OK, 403, 403, foreign=OK, root=403), at("/v1/widget/visitors/0123456789abcdef")
+    ),
     "POST /v1/widget/search": (
         {**by_role(OK, 403, 403, foreign=404, root=403)},
         at("/v1/widget/search", json={"question": "What does wood cost?", "collection": NAMES["collection"]}),

@@ -53,7 +53,7 @@ class LoginThrottle:
         """In how many seconds this address may try again; 0 if it may now, or was right with this secret before."""
         if self._limiter is None or (secret and _digest(address, secret) in self._known):
             return 0
-        return _longest(self._limiter, self._per_address, _network(address))
+        return _longest(self._limiter, self._per_address, network(address))
 
     def wrong(self, address: str) -> int:
         """Count a wrong try; seconds to wait where there are too many in all, else 0."""
@@ -61,7 +61,7 @@ class LoginThrottle:
         if not all(limiter.hit(item) for item in self._in_all):
             return _longest(limiter, self._in_all)
         for item in self._per_address:
-            limiter.hit(item, _network(address))
+            limiter.hit(item, network(address))
         return 0
 
     def right(self, address: str, secret: str) -> None:
@@ -89,7 +89,8 @@ def _longest(limiter: RateLimiter, items: list[RateLimitItem], *who: str) -> int
     return max((max(1, math.ceil(stat.reset_time - now)) for stat in stats if stat.remaining <= 0), default=0)
 
 
-def _network(address: str) -> str:
+def network(address: str) -> str:
+    """Return what one customer has: the address, of IP version 6 its network."""
     if ":" in address:
         return str(ipaddress.ip_network((address.partition("%")[0], NETWORK_BITS), strict=False))
     return address

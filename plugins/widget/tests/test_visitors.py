@@ -1,0 +1,190 @@
+"""Visitors of a web site: what is kept of them, how often they may ask, and their way to a person."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from sqlalchemy import update
+
+from plugins.widget.routes import add_widget
+from plugins.widget.tests.test_widget import key, web_site
+from plugins.widget.visitors import forget_old
+from server.store import turns
+from server.store.schema import TURNS
+from testing.openai_server import FakeOpenAIServer
+from tests.rows import ALL
+from tests.serving import MakeSettings, Running, Serve
+from tests.ui.site import violations
+
+if TYPE_CHECKING:
+    import httpx
+    from playwright.sync_api import Browser
+
+__all__ = ["web_site"]
+
+pytest.importorskip("plugins.handoff")
+DESK = {"kind": "webhook", "address": "http://127.0.0.1:9/", "secret": "s"}
+MINE, OTHER = {"visitor": "0" * 32}, {"visitor": "1" * 32}
+LEAVE, UNKNOWN = "How long is parental leave?", "How many moons does Saturn have?"
+
+
+def widget(**settings: object) -> dict[str, object]:
+    return {"widget": {"origins": ["https://www.example.org"], **settings}, "handoff": DESK}
+
+
+def as_site(running: Running) -> httpx.Client:
+    return running.client(headers={"Authorization": f"Bearer {key(running, 'reader')}"})
+
+
+def ask(client: httpx.Client, question: str, who: dict[str, str] = MINE) -> httpx.Response:
+    return client.post("/v1/widget/turns", json={"question": question, **who})
+
+
+def shown(answer: httpx.Response) -> dict[str, Any]:
+    return next(json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith('data: {"type": "shown"'))
+
+
+def rows(running: Running, table: str) -> list[Any]:
+    read = running.service.core.database.read_blocking
+    return list(read(lambda c: c.exec_driver_sql(f"SELECT * FROM {table}").mappings().all()))
+
+
+def test_a_refused_visitor_hands_the_whole_conversation_over_and_nobody_elses(
+    serve: Serve, settings_for: MakeSettings, llm: FakeOpenAIServer
+) -> None:
+    running = serve(settings_for(llm.url, plugins=widget(forms_per_hour=3), llm={"style": "full"}))
+    with as_site(running) as client:
+        llm.pieces = ("Parental leave lasts ten weeks [1].",)
+        answered = ask(client, LEAVE).headers["X-Turn-Id"]
+        ask(client, LEAVE, OTHER)
+        llm.pieces = ("<cannot_answer>",)
+        refused = ask(client, UNKNOWN).headers["X-Turn-Id"]
+        llm.pieces = ("Parental leave lasts ten weeks [1].",)
+        ask(client, "And later?")
+
+        def offered(turn: str, who: dict[str, str] = MINE) -> str:
+            return str(client.post("/v1/widget/parts", json={"turn_id": turn, **who}).json()["html"])
+
+        def send(name: str = "hand_over", who: dict[str, str] = MINE, **fields: object) -> httpx.Response:
+            return client.post(f"/v1/widget/calls/{name}", json={"turn_id": refused, "fields": fields, **who})
+
+        assert "Ask a person" in offered(refused)
+        assert offered(answered) == offered(refused, OTHER) == ""
+        assert send("below_turn").status_code == send("why_source").status_code == 404
+        assert "consent" in send(consent=False).text
+        assert send(consent=True, who=OTHER).status_code == 400
+        assert "passed on" in send(consent=True, message="It is for school.").json()["html"]
+        assert offered(refused) == ""
+        (handoff,) = rows(running, "handoffs")
+        content = json.loads(handoff["content"])
+        assert [exchange["question"] for exchange in content["conversation"]] == [LEAVE, UNKNOWN]
+        assert content["reason"] == "refused"
+        # Enough for an hour: of the visitor, and of the address whoever it says that it is.
+        assert send(consent=True).status_code == send(consent=True, who=OTHER).status_code == 429
+
+        # What a visitor takes back is gone, with what waits for a person.
+        assert client.delete(f"/v1/widget/visitors/{MINE['visitor']}").status_code == 204
+        assert rows(running, "handoffs") == []
+        assert [turn["question"] for turn in rows(running, "turns")] == [LEAVE]
+
+
+def test_turns_of_visitors_are_kept_as_the_settings_say(serve: Serve, settings_for: MakeSettings) -> None:
+    for keep, kept in (("on", [LEAVE]), ("no texts", [""]), ("off", [])):
+        running = serve(settings_for("none", plugins=widget(keep=keep)))
+        with as_site(running) as client:
+            answer = ask(client, LEAVE)
+            assert "ten weeks" in shown(answer)["html"]
+            assert shown(answer)["kept"] is (keep != "off")
+            rated = client.post(
+                "/v1/widget/feedback", json={"turn_id": answer.headers["X-Turn-Id"], "rating": "up", **MINE}
+            )
+            assert rated.status_code == (404 if keep == "off" else 204)
+            stored = rows(running, "turns")
+            assert [turn["question"] for turn in stored] == kept
+            texts = str(stored) + str(rows(running, "traces")) + str(rows(running, "audit"))
+            assert ("ten weeks" in texts) is (keep == "on")
+            assert ("parental" in texts) is (keep == "on")
+            client.delete(f"/v1/widget/visitors/{MINE['visitor']}")
+        running.stop()
+
+
+def test_old_turns_of_visitors_go_also_if_they_were_rated(serve: Serve, settings_for: MakeSettings) -> None:
+    running = serve(settings_for("none", plugins=widget()))
+    with as_site(running) as client:
+        old, new = (ask(client, LEAVE).headers["X-Turn-Id"] for _ in range(2))
+        own = client.post("/v1/search", json={"query": LEAVE})
+        assert own.is_success
+        client.post("/v1/widget/feedback", json={"turn_id": old, "rating": "up", **MINE})
+    database = running.service.core.database
+    database.write_blocking(lambda c: c.execute(update(TURNS).where(TURNS.c.id == old).values(created=1.0)))
+    assert database.write_blocking(lambda c: forget_old(c, time.time() - 60, 200)) == 1
+    assert running.call(database.read(turns.owner, old, ALL)) is None
+    assert running.call(database.read(turns.owner, new, ALL)) is not None
+
+
+def test_a_visitor_and_an_address_ask_only_so_often(serve: Serve, settings_for: MakeSettings) -> None:
+    running = serve(settings_for("none", plugins=widget(visitor_per_minute=1, address_per_minute=2)))
+    with as_site(running) as client:
+        assert ask(client, LEAVE).is_success
+        again = ask(client, LEAVE)
+        assert again.status_code == 429
+        assert 0 < int(again.headers["Retry-After"]) <= 60
+        assert client.post("/v1/widget/search", json={"question": LEAVE, **MINE}).status_code == 429
+        assert client.post("/v1/widget/search", json={"question": LEAVE, **OTHER}).is_success
+        assert ask(client, LEAVE, {"visitor": "2" * 32}).status_code == 429, "the address, after a search and a turn"
+        assert ask(client, LEAVE, {}).status_code == 429, "also who names no visitor"
+        assert client.post("/v1/search", json={"query": LEAVE}).is_success, "other clients of the key are not counted"
+
+
+@pytest.mark.browser
+def test_a_visitor_sends_the_form_and_takes_everything_back(
+    browser: Browser, web_site: tuple[int, Path], serve: Serve, settings_for: MakeSettings
+) -> None:
+    port, folder = web_site
+    running = serve(settings_for("none", plugins=widget(origins=[f"http://127.0.0.1:{port}"])))
+    add_widget(running.app, running.service)
+    (folder / "index.html").write_text(
+        f'<!doctype html><title>Shop</title><script src="{running.url}/widget.js" data-key="{key(running, "reader")}" '
+        f'data-collection="docs" async></script>',
+        "utf-8",
+    )
+    context = browser.new_context(service_workers="block")
+    page = context.new_page()
+    page.set_default_timeout(90_000)
+    page.goto(f"http://127.0.0.1:{port}/")
+    page.click("button:text('Ask the documentation')")
+    frame = page.frame_locator("iframe")
+
+    def asks(question: str, n: int) -> None:
+        frame.locator("#question").fill(question)
+        frame.locator("#question").press("Enter")
+        frame.locator(f"article:nth-child({n})[data-state]").wait_for()
+
+    asks(LEAVE, 1)
+    asks("I want to talk to a human", 2)
+    frame.get_by_text("Ask a person").click()
+    inner = next(frame for frame in page.frames if frame.url.startswith(running.url))
+    assert violations(inner) == []
+    frame.get_by_label("What is still open?").fill("The form <img src=x onerror=window.owned=1>")
+    frame.get_by_label("This conversation may be sent").check()
+    frame.locator("[data-call=hand_over]").click()
+    assert frame.get_by_label("Your e-mail address").is_visible(), "an address is needed for the answer"
+    frame.get_by_label("Your e-mail address").fill("nobody@nowhere")
+    frame.locator("[data-call=hand_over]").click()
+    assert "no e-mail address" in frame.locator(".offer .failed").inner_text()
+    frame.get_by_label("Your e-mail address").fill("ada@example.org")
+    frame.locator("[data-call=hand_over]").click()
+    frame.get_by_text("Your conversation was passed on to a person.").wait_for()
+    (handoff,) = rows(running, "handoffs")
+    assert json.loads(handoff["content"])["conversation"][0]["question"] == LEAVE
+    before = inner.evaluate("visitor")
+    frame.get_by_role("button", name="Delete what I asked").click()
+    frame.locator("article").first.wait_for(state="detached")
+    assert rows(running, "turns") == rows(running, "handoffs") == []
+    assert inner.evaluate("visitor") != before
+    assert inner.evaluate("window.owned") is None
+    context.close()

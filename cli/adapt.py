@@ -75,7 +75,7 @@ def adapt(
     from cli.shared.resources import existing
     from evaluation.adaptation.workflow import Adaptation, AdaptationPlan
     from rewriter.load import RERANKERS
-    from rewriter.training import read_recipe
+    from rewriter.recipe import read_recipe
     from text.modules import need_extra
 
     state = state_of(context)
@@ -204,8 +204,8 @@ class _Tools:
         write_text(path, "".join(dialog.line() for dialog in dialogs))
 
     def train(self, recipe: str, data: Path, part: str, run: Path) -> None:
+        from rewriter.recipe import read_adapting
         from rewriter.training import train
-        from rewriter.training.recipe import read_adapting
 
         chosen = with_fetched_base(self._state, read_adapting(recipe, part))
         machine = machine_of(self._state, self._cpu, 0)

@@ -21,7 +21,7 @@ from text.progress import track_progress
 
 if TYPE_CHECKING:
     from evaluation.answers import AnsweredTurn
-    from evaluation.diagnosis.gold import GoldIndex
+    from evaluation.diagnosis import GoldIndex
     from evaluation.questions import JudgedQuestion
     from evaluation.run_folder import EvaluationRun
     from server.chat import ChatService
@@ -48,7 +48,7 @@ def diagnose(
     Every turn and every verdict is kept as it comes: after an interruption the same command goes on.
     """
     from cli.shared.resources import demand_collection, fetch_models
-    from evaluation.diagnosis.gold import read_gold
+    from evaluation.diagnosis import read_gold
     from evaluation.report import failure_counts, failures, headline, table
     from evaluation.systems import patient
 
@@ -80,8 +80,7 @@ async def _run(
     state: State, settings: Settings, judging: Settings | None, golds: list[JudgedQuestion], name: str, out: Path
 ) -> EvaluationRun:
     from cli.shared.console import progress
-    from evaluation.diagnosis.gold import GoldIndex
-    from evaluation.diagnosis.running import DiagnosisPlan, ask_all, judge_turns, open_diagnosis, write_diagnosis
+    from evaluation.diagnosis import DiagnosisPlan, GoldIndex, ask_all, judge_turns, open_diagnosis, write_diagnosis
     from server.access import DIAGNOSIS
     from server.audit_log import at_terminal
     from server.chat import open_service

@@ -13,7 +13,8 @@ from cli.shared.options import Cpu
 from cli.shared.state import InputError, State, state_of
 
 if TYPE_CHECKING:
-    from rewriter.training import Machine, Recipe
+    from rewriter.recipe import Recipe
+    from rewriter.training import Machine
 
 
 def train(
@@ -36,8 +37,8 @@ def train(
     if listing or not recipe:
         _list(state)
         return
+    from rewriter.recipe import read_recipe
     from rewriter.runs import run_folder
-    from rewriter.training import read_recipe
     from rewriter.training import train as train_run
     from server.runs import TRAINED
     from server.runs import promote as make_serve
@@ -85,7 +86,7 @@ def machine_of(state: State, cpu: bool, threads: int) -> Machine:
 
 def _list(state: State) -> None:
     from cli.shared.console import open_table
-    from rewriter.training import read_recipe, recipes
+    from rewriter.recipe import read_recipe, recipes
 
     table = open_table("recipe", "family", "base")
     for name in recipes():

@@ -17,7 +17,7 @@ from typing import Any
 
 from rewriter.load import RERANKERS, RunKind
 from rewriter.protocol import TrainingError
-from rewriter.reranking.training import ONNX
+from rewriter.reranker_training import ONNX
 from text.files import write_json
 from text.modules import need_extra
 

@@ -10,5 +10,5 @@ from rewriter.protocol import Rewrite as Rewrite
 from rewriter.protocol import Rewriter as Rewriter
 from rewriter.protocol import RewriterError as RewriterError
 from rewriter.protocol import RunError as RunError
-from rewriter.training import read_recipe as read_recipe
+from rewriter.recipe import read_recipe as read_recipe
 from rewriter.training import train as train

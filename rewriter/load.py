@@ -39,8 +39,8 @@ RERANKERS = RunKind("rerankers", "reranker.json", "cross-encoder")
 """They are served by `index.rerank`."""
 
 FAMILIES = {
-    "t5": "rewriter.conditional.serving:load",
-    "causal": "rewriter.conditional.serving:load",
+    "t5": "rewriter.conditional:load",
+    "causal": "rewriter.conditional:load",
     "terms": "rewriter.terms:load",
 }
 """Family → `module:function`, called with the folder, its description and the serving options."""

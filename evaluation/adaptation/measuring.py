@@ -27,7 +27,7 @@ from evaluation.significance import randomisation
 from index.collection import Collection
 from index.rerank import PASSAGE_TOKENS, QUESTION_TOKENS, CrossEncoderReranker, Reranker
 from rewriter.protocol import Rewrite, Rewriter
-from rewriter.reranking.rows import RankedPassage, RerankExample, read_rows, write_rows
+from rewriter.reranker_rows import RankedPassage, RerankExample, read_rows, write_rows
 from server.turn.search import TurnSearch
 from server.turn.steps import Stopwatch
 from text.asking import QuestionContext, asking

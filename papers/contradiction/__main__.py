@@ -55,8 +55,8 @@ def train(
     """Train the pair model; a run that was stopped or killed goes on with the same command."""
     from cli.train import machine_of, with_fetched_base
     from papers.contradiction import family
+    from rewriter.recipe import read_recipe
     from rewriter.runs import run_folder
-    from rewriter.training import read_recipe
     from rewriter.training import train as train_run
 
     state = state_of(context)

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from papers.contradiction.pairs import LABELS, Pair, PairGroup
 from rewriter.load import RunKind
-from rewriter.training.recipe import FAMILIES, ModelPart
+from rewriter.recipe import FAMILIES, ModelPart
 from server.turn.contradiction import WINDOW
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from papers.contradiction.family import PairFeatures, Row, SupportModelPart
 from papers.contradiction.pairs import LABELS, PairGroup, read_pairs
 from rewriter.onnx_weights import TOKENIZER, put_tokenizer, write_int8
 from rewriter.protocol import TrainingError
-from rewriter.reranking.training import INPUTS, ONNX, OUTPUT, WEIGHTS, pretrained
-from rewriter.training.recipe import Recipe
+from rewriter.recipe import Recipe
+from rewriter.reranker_training import INPUTS, ONNX, OUTPUT, WEIGHTS, pretrained
 
 PAD, CLS, SEP = 0, 101, 102
 """Of BERT's vocabulary."""

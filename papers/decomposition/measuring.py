@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TYPE_CHECKING, TypeAlias
 
-from evaluation.diagnosis.running import CRITERION, JUDGED_RIGHT, RIGHT_F1
+from evaluation.diagnosis import CRITERION, JUDGED_RIGHT, RIGHT_F1
 from evaluation.judge import judged_as
 from evaluation.metrics import token_f1
 from evaluation.questions import EvaluationError, Question

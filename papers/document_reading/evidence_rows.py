@@ -15,7 +15,7 @@ from papers.document_reading.measuring import published_bm25
 from papers.document_reading.qasper import SET, Paper, PaperQuestion, load_papers
 from rewriter.examples import RewriteExample
 from rewriter.protocol import Message
-from rewriter.reranking.rows import RankedPassage, RerankExample
+from rewriter.reranker_rows import RankedPassage, RerankExample
 
 NEGATIVES = 4
 """So many paragraphs that are no evidence, to each that is."""

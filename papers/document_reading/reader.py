@@ -13,11 +13,10 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import model_validator
 
-from rewriter.conditional.form import EXPORT, read_description
-from rewriter.conditional.serving import ConditionalRewriter, Ct2Engine
+from rewriter.conditional import EXPORT, ConditionalRewriter, Ct2Engine, read_description
 from rewriter.load import RunKind, describe, verify
 from rewriter.protocol import Conversation, Message
-from rewriter.training.recipe import FAMILIES, ConditionalModelPart
+from rewriter.recipe import FAMILIES, ConditionalModelPart
 
 BATCH = 16
 

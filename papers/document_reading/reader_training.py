@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from papers.document_reading.reader import open_reader
-from rewriter.conditional.form import read_description
-from rewriter.conditional.training import ConditionalFamily, fit_gate
+from rewriter.conditional import read_description
+from rewriter.conditional_training import ConditionalFamily, fit_gate
 from rewriter.examples import RewriteExample, normalised
 from rewriter.gate import RewriteGate
-from rewriter.training.recipe import Recipe
+from rewriter.recipe import Recipe
 
 
 class ReaderFamily(ConditionalFamily):

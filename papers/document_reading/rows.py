@@ -27,7 +27,7 @@ def rows(
     """Write questions about papers with their evidence and four times as many other paragraphs."""
     from papers.document_reading.evidence_rows import reader_rows, reranker_rows, training_papers
     from rewriter.examples import write_examples
-    from rewriter.reranking.rows import write_rows
+    from rewriter.reranker_rows import write_rows
     from text.files import replacing
 
     papers = training_papers(data_folder(data))[::every]

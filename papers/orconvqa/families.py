@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from rewriter.conditional.form import Form
-from rewriter.conditional.serving import Decided, Stop
-from rewriter.training.recipe import FAMILIES, ConditionalModelPart
+from rewriter.conditional import Decided, Form, Stop
+from rewriter.recipe import FAMILIES, ConditionalModelPart
 
 if TYPE_CHECKING:
     import torch

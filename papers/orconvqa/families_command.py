@@ -57,7 +57,8 @@ def _run(name: str, data: Path, runs: Path, size: str, steps: int, machine: Any)
     """Train one row, or find it trained."""
     import papers.orconvqa.families  # noqa: F401  (lets recipes name `mamba`)
     from papers.orconvqa.fresh_bases import write_base
-    from rewriter.training import read_recipe, train
+    from rewriter.recipe import read_recipe
+    from rewriter.training import train
 
     recipe = read_recipe(str(RECIPE))
     every = max(1, steps // 2)

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from papers.orconvqa.families import TorchEngine
-from rewriter.conditional.form import WEIGHTS, Form
-from rewriter.conditional.serving import ConditionalEngine
-from rewriter.conditional.training import ConditionalFamily
+from rewriter.conditional import WEIGHTS, ConditionalEngine, Form
+from rewriter.conditional_training import ConditionalFamily
 from rewriter.onnx_weights import TOKENIZER
 
 

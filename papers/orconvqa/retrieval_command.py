@@ -14,7 +14,7 @@ from cli.shared.state import state_of
 from papers.orconvqa.sets import add_sets
 
 if TYPE_CHECKING:
-    from rewriter.reranking.rows import RerankExample
+    from rewriter.reranker_rows import RerankExample
 
 add_sets()
 
@@ -53,7 +53,7 @@ def candidates(
     from evaluation.adaptation.measuring import candidates as candidates_of
     from evaluation.retrieval import index_set
     from evaluation.sets import load_sets, placed
-    from rewriter.reranking.rows import write_rows
+    from rewriter.reranker_rows import write_rows
     from server.rewriters import open_rewriter
     from server.turn.search import TurnSearch
     from text.files import replacing

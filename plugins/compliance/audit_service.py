@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import APIRouter, Query
 from sqlalchemy import inspect
 
-from plugins.compliance import audit_log
+from plugins.compliance import ComplianceSettings, audit_log
 from plugins.compliance.audit_log import AuditRecord
-from plugins.compliance.settings import ComplianceSettings
 from server.api.dependencies import Listing, Service
 from server.chat.authorization import ServiceBase, requires
 from server.installation import Finding

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 from index.errors import DocumentNotFound
 from index.query import Hit, Where
-from plugins.curated import store
+from plugins.curated import CuratedSettings, store
 from plugins.curated.matching import Matcher
-from plugins.curated.settings import CuratedSettings
 from plugins.curated.store import CuratedAnswer
 from server.store import StoreError
 from server.store.reviewed import MarkedPassage

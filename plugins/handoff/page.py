@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from markupsafe import Markup
 from pydantic import Field
 
-from plugins.handoff.service import MAX_CONTACT_CHARS, MAX_MESSAGE_CHARS, HandoffService, NewHandoff
+from plugins.handoff.handoffs import MAX_CONTACT_CHARS, MAX_MESSAGE_CHARS, HandoffService, NewHandoff
 from server.chat import ChatError, ChatService
 from ui.templates import render
 

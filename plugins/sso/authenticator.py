@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 from starlette.responses import Response
 
-from plugins.sso.settings import SsoSettings
+from plugins.sso import SsoSettings
 from server.access import Principal, SignInFailed
 from server.api.security.sign_in import Authenticator, SignIn, here, local_path, onward_page, set_cookie
 from server.installation import Finding

@@ -21,7 +21,7 @@ from starlette.responses import HTMLResponse, Response
 from index.documents import MetadataValue
 from index.loaders.addresses import address_at
 from index.query import Where
-from plugins.widget.settings import WidgetSettings
+from plugins.widget import WidgetSettings
 from plugins.widget.visitors import VISITOR, count_form, count_search, count_turn, demand_site, for_visitor, forget
 from server.api.dependencies import Service, StrictBody
 from server.api.routes.conversations import HistoryMessage

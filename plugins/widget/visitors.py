@@ -10,7 +10,7 @@ import hashlib
 
 from sqlalchemy import Connection, delete, select
 
-from plugins.widget.settings import WidgetSettings
+from plugins.widget import WidgetSettings
 from server.access import Principal
 from server.api.security.throttle import network
 from server.chat import ChatService, Forbidden

@@ -18,8 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cli import app
-from evaluation.diagnosis.gold import read_gold
-from evaluation.diagnosis.running import held_in
+from evaluation.diagnosis import held_in, read_gold
 from evaluation.questions import BadRow
 from evaluation.run_folder import read_run
 from server.access import LOCAL

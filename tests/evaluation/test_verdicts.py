@@ -6,7 +6,7 @@ import pytest
 from langchain_core.messages import BaseMessage
 
 from evaluation.answers import AnsweredTurn
-from evaluation.diagnosis.running import verdict
+from evaluation.diagnosis import verdict
 from evaluation.questions import JudgedQuestion, Question
 from testing.chat_model import ScriptedChatModel
 

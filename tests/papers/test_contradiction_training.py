@@ -8,17 +8,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.rewriter.reranking.test_reranking import FACTS, THINGS, make_base
 
 from papers.contradiction.family import SUPPORTS, PairFeatures
 from papers.contradiction.pairs import LABELS, Pair, PairGroup, write_pairs
 from papers.contradiction.training import probabilities
 from papers.packing import pack
 from rewriter.load import describe
-from rewriter.reranking.training import pretrained, write_onnx
+from rewriter.recipe import Recipe
+from rewriter.reranker_training import pretrained, write_onnx
 from rewriter.training import Machine, train
-from rewriter.training.recipe import Recipe
 from server.turn.contradiction import PairModel
-from tests.rewriter.reranking.test_reranking import FACTS, THINGS, make_base
 
 MACHINE = Machine(cpu_only=True, threads=1, bars=False)
 

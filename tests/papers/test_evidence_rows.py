@@ -16,7 +16,7 @@ from papers.document_reading.__main__ import app
 from papers.document_reading.evidence_rows import drawn, reader_rows, reranker_rows, training_papers
 from papers.document_reading.qasper import Paper, PaperQuestion, ReaderAnswer
 from rewriter.examples import read_examples
-from rewriter.reranking.rows import read_rows
+from rewriter.reranker_rows import read_rows
 from tests.papers.test_document_reading import MADE, SOLD, write_set
 
 

@@ -12,8 +12,9 @@ from papers.document_reading.reader import READERS, load_reader
 from papers.document_reading.reading import trained_readings
 from rewriter.examples import RewriteExample, write_examples
 from rewriter.protocol import Message
+from rewriter.recipe import Recipe
 from rewriter.runs import list_runs
-from rewriter.training import Machine, Recipe, train
+from rewriter.training import Machine, train
 from tests.tiny_models import tiny_llama, tiny_t5
 
 COLOURS = ("red", "blue", "green", "black")

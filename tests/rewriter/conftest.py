@@ -12,7 +12,8 @@ import pytest
 
 from rewriter.examples import RewriteExample, write_examples
 from rewriter.protocol import Message
-from rewriter.training import Machine, Recipe, train
+from rewriter.recipe import Recipe
+from rewriter.training import Machine, train
 from tests.tiny_models import tiny_t5
 
 MACHINE = Machine(cpu_only=True, threads=1, bars=False)

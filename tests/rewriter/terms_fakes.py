@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 from rewriter.load import write_description
-from rewriter.training import Machine, Recipe
+from rewriter.recipe import Recipe
+from rewriter.training import Machine
 
 WORDS = (
     "permit",
@@ -67,7 +68,7 @@ def write_base(folder: Path) -> Path:
     import torch
     from transformers import BertConfig, BertModel
 
-    from rewriter.terms.reading import ConversationReader
+    from rewriter.terms import ConversationReader
 
     tokenizer = write_tokenizer(folder)
     torch.manual_seed(5)
@@ -100,7 +101,7 @@ def write_dialogs(folder: Path, dialogs: int = 24) -> None:
 
 def write_run(folder: Path) -> Path:
     """A finished run with random weights, ready to be opened."""
-    from rewriter.terms.training import TermModel, pretrained, write_onnx
+    from rewriter.term_training import TermModel, pretrained, write_onnx
 
     folder.mkdir(parents=True)
     write_onnx(TermModel(pretrained(str(write_base(folder)))), folder / "model.onnx")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rewriter.protocol import Conversation, Message
-from rewriter.terms.rewriter import enumerations, resolve
+from rewriter.terms import enumerations, resolve
 
 NUMBERED = "There are three ways: 1) by the web page, 2) by post (a form) or 3) at a counter. All are free."
 BULLETS = "These kinds exist:\n\n- counters, which only grow\n- gauges\n- histograms\n\nPick one."

@@ -9,8 +9,8 @@ import pytest
 
 from rewriter.load import load_rewriter
 from rewriter.protocol import Conversation, Message, Rewriter
-from rewriter.terms.reading import ConversationReader
-from rewriter.training import read_recipe
+from rewriter.recipe import read_recipe
+from rewriter.terms import ConversationReader
 
 FOLDER = Path(__file__).resolve().parents[2] / "rewriter" / "default"
 TALK = Conversation(

@@ -10,7 +10,7 @@ import pytest
 
 from rewriter.examples import RewriteExample, read_examples, write_examples
 from rewriter.protocol import ExampleError, Message
-from rewriter.training.recipe import DataPart
+from rewriter.recipe import DataPart
 
 ROW = RewriteExample(
     "d1#3",

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from rewriter.conditional.form import EXPORT, SPECIAL_TOKENS, WEIGHTS, Form, Lengths
-from rewriter.conditional.serving import Ct2Engine
-from rewriter.conditional.training import convert, open_tokenizer, pretrained, save_weights
+from rewriter.conditional import EXPORT, SPECIAL_TOKENS, WEIGHTS, Ct2Engine, Form, Lengths
+from rewriter.conditional_training import convert, open_tokenizer, pretrained, save_weights
 from rewriter.protocol import RecipeError
 
 torch = pytest.importorskip("torch")

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from rewriter.protocol import Conversation, Message, RunError
-from rewriter.terms.reading import ConversationReader, Reading, TokenWindow
-from rewriter.terms.rewriter import choose
+from rewriter.terms import ConversationReader, Reading, TokenWindow, choose
 from tests.rewriter.terms_fakes import write_tokenizer
 
 

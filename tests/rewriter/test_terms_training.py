@@ -16,12 +16,10 @@ from filelock import FileLock
 from rewriter.examples import RewriteExample
 from rewriter.load import Serving, load_rewriter
 from rewriter.protocol import Conversation, ExampleError, Message, RecipeError, RunError, TrainingError
-from rewriter.terms.reading import ConversationReader
-from rewriter.terms.rewriter import TermScorer
-from rewriter.terms.training import Labelled, TermModel, batch, label, lengthened, pretrained, shifted, word_means
-from rewriter.training import Recipe, export, read_recipe, train
-from rewriter.training.recipe import TermModelPart, read_adapting
-from rewriter.training.run import Mixture
+from rewriter.recipe import Recipe, TermModelPart, read_adapting, read_recipe
+from rewriter.term_training import Labelled, TermModel, batch, label, lengthened, pretrained, shifted, word_means
+from rewriter.terms import ConversationReader, TermScorer
+from rewriter.training import Mixture, export, train
 from tests.rewriter.terms_fakes import MACHINE, recipe, write_base, write_dialogs
 
 HISTORY = Conversation((Message("user", "renew the passport"), Message("assistant", "The passport office has a form.")))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from evaluation.diagnosis.gold import read_gold
+from evaluation.diagnosis import read_gold
 from server.store.records import Trace, TraceStep
 from tests.ui.site import violations
 

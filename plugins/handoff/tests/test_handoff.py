@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from plugins.handoff import adapters
-from plugins.handoff.adapters import Content, DeliveryFailed, Exchange, deliver, signature
-from plugins.handoff.delivering import deliver_due
-from plugins.handoff.settings import HandoffSettings
+from plugins.handoff import HandoffSettings, delivering
+from plugins.handoff.delivering import Content, DeliveryFailed, Exchange, deliver_due, send, signature
 from plugins.handoff.tests.stand_ins import TOKEN, Desk, http_desk, mail_desk
 from testing.openai_server import FakeOpenAIServer
 from testing.plugin import PluginContract
@@ -81,14 +79,14 @@ def test_a_person_is_offered_after_the_second_doubted_answer(running: Running, l
     ],
 )
 def test_people_ask_for_a_person_in_their_language(question: str) -> None:
-    from plugins.handoff.offering import _ASKS
+    from plugins.handoff.handoffs import _ASKS
 
     assert _ASKS.search(question)
 
 
 @pytest.mark.parametrize("question", ["Who may apply for leave?", "does it support people with two jobs", "agents"])
 def test_other_questions_ask_for_none(question: str) -> None:
-    from plugins.handoff.offering import _ASKS
+    from plugins.handoff.handoffs import _ASKS
 
     assert not _ASKS.search(question)
 
@@ -157,18 +155,18 @@ def settings(kind: str, address: str, secret: str = TOKEN, private: tuple[str, .
 
 def test_github_gets_an_issue_that_mentions_nobody_and_names_no_contact(desk: tuple[Desk, str]) -> None:
     address = f"{desk[1]}/repos/us/docs"
-    assert deliver(settings("github", address), content()) == "https://code.example/us/docs/issues/7"
+    assert send(settings("github", address), content()) == "https://code.example/us/docs/issues/7"
     issue = json.loads(desk[0].requests[0][2])
     assert issue["title"] == "Line one line two"
     assert issue["body"].startswith("`````text\n")
     assert "ada@example.org" not in issue["body"]
     with pytest.raises(DeliveryFailed, match=r"401.*Bad credentials"):
-        deliver(settings("github", address, "wrong"), content())
+        send(settings("github", address, "wrong"), content())
 
 
 def test_zendesk_gets_a_ticket_of_the_visitor(desk: tuple[Desk, str]) -> None:
     secret = f"agent@example.org/token:{TOKEN}"
-    assert deliver(settings("zendesk", desk[1], secret), content()) == "35436"
+    assert send(settings("zendesk", desk[1], secret), content()) == "35436"
     _, headers, body = desk[0].requests[0]
     ticket = json.loads(body)["ticket"]
     assert ticket["requester"] == {"name": "ada", "email": "ada@example.org"}
@@ -178,7 +176,7 @@ def test_zendesk_gets_a_ticket_of_the_visitor(desk: tuple[Desk, str]) -> None:
 
 def test_a_mailbox_gets_a_mail_that_is_answered_to_the_visitor() -> None:
     with mail_desk() as (desk, address):
-        assert deliver(settings("email", address, ""), content()) == "<h1@127.0.0.1>"
+        assert send(settings("email", address, ""), content()) == "<h1@127.0.0.1>"
         (mail,) = desk.mails
         assert (mail["From"], mail["To"], mail["Reply-To"]) == (
             "bot@example.org", "support@example.org", "ada@example.org",
@@ -186,17 +184,17 @@ def test_a_mailbox_gets_a_mail_that_is_answered_to_the_visitor() -> None:
         assert mail["Subject"] == "Line one line two"
         assert "Answer (refused): I found no sure answer." in mail.get_content()
         with pytest.raises(DeliveryFailed, match="no TLS"):
-            deliver(settings("email", address, "password"), content())
+            send(settings("email", address, "password"), content())
         desk.away = True
         with pytest.raises(DeliveryFailed):
-            deliver(settings("email", address, ""), content())
+            send(settings("email", address, ""), content())
 
 
 @pytest.mark.parametrize("kind", ["webhook", "github", "zendesk", "email"])
 def test_private_addresses_are_not_asked(kind: str, desk: tuple[Desk, str]) -> None:
     address = desk[1].replace("http", "smtp") + "/a@b.example" if kind == "email" else desk[1]
     with pytest.raises(DeliveryFailed, match=r"plugins\.handoff\.private_hosts"):
-        deliver(settings(kind, address, private=()), content())
+        send(settings(kind, address, private=()), content())
     assert desk[0].requests == []
 
 
@@ -217,7 +215,7 @@ def test_a_link_is_only_shown(serve: Serve, settings_for: MakeSettings) -> None:
 
 def test_every_kind_has_its_adapter() -> None:
     kinds = HandoffSettings.model_fields["kind"].annotation.__args__  # type: ignore[union-attr]
-    assert set(adapters.ADAPTERS) == set(kinds) - {"", "link"}
+    assert set(delivering.ADAPTERS) == set(kinds) - {"", "link"}
 
 
 class TestPlugin(PluginContract):

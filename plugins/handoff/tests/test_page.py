@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from plugins.handoff.service import HandoffService
+from plugins.handoff.handoffs import HandoffService
 from tests.ui.conftest import site, visitor
 from tests.ui.site import violations
 

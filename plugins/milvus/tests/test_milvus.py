@@ -21,8 +21,8 @@ from index.indexer import delete_documents, index_documents
 from index.lexical import Bm25s
 from index.query import Query
 from index.stores import StoreSpec, VectorStore, load_store
-from plugins.milvus import store as milvus
-from plugins.milvus.store import MilvusStore, _filter
+from plugins.milvus import milvus_store as milvus
+from plugins.milvus.milvus_store import MilvusStore, _filter
 from server.settings import IndexSettings
 from testing.encoder import WordEncoder
 from testing.plugin import PluginContract

@@ -20,8 +20,8 @@ from joserfc import jwt
 from joserfc.jwk import OctKey, RSAKey
 from pydantic import ValidationError
 
+from plugins.sso import SsoSettings
 from plugins.sso.authenticator import check_provider
-from plugins.sso.settings import SsoSettings
 from plugins.sso.tests.oidc_provider import FakeOidcProvider, sign, signing_key
 from server.settings import Settings
 from server.store import credentials

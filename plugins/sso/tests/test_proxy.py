@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from plugins.sso.settings import SsoSettings
+from plugins.sso import SsoSettings
 from server.api.running import demand_key
 from server.settings import Settings
 from testing.plugin import PluginContract

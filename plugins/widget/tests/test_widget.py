@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from plugins.widget import WidgetSettings
 from plugins.widget.routes import add_widget
-from plugins.widget.settings import WidgetSettings
 from server.store import credentials, turns
 from testing.openai_server import FakeOpenAIServer
 from testing.plugin import PluginContract

@@ -18,7 +18,7 @@ from index.indexer import index_documents
 from index.query import Hit
 from rewriter.load import RERANKERS, write_description
 from rewriter.protocol import PassThroughRewriter, Rewriter
-from rewriter.reranking.rows import read_rows
+from rewriter.reranker_rows import read_rows
 from server.rewriters import chosen_reranker
 from server.settings import Settings
 from server.turn.search import TurnSearch

@@ -15,7 +15,7 @@ from evaluation.questions import EvaluationError
 from index.collection import Collection
 from rewriter.examples import read_examples
 from rewriter.load import RERANKERS
-from rewriter.reranking.rows import read_rows
+from rewriter.reranker_rows import read_rows
 from testing.encoder import WordEncoder
 from tests.evaluation.adaptation.test_reranking_adaptation import PAGE, THINGS, Tools
 

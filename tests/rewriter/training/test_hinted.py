@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from rewriter.conditional.form import Form, read_description
-from rewriter.conditional.serving import ConditionalRewriter, Decided, Stop
-from rewriter.conditional.training import IGNORED, ConditionalFeatures, collate
+from rewriter.conditional import ConditionalRewriter, Decided, Form, Stop, read_description
+from rewriter.conditional_training import IGNORED, ConditionalFeatures, collate
 from rewriter.examples import RewriteExample
 from rewriter.gate import RewriteGate
 from rewriter.load import describe
 from rewriter.protocol import Conversation, Message, Rewrite, Term
-from rewriter.training.recipe import Recipe
+from rewriter.recipe import Recipe
 
 TALK = Conversation((Message("user", "How do I renew a bus pass?"), Message("assistant", "Ask the office.")))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rewriter.protocol import TrainingError
-from rewriter.training.run import out_of_memory
+from rewriter.training import out_of_memory
 
 
 def test_what_does_not_fit_says_what_to_do() -> None:

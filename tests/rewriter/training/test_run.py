@@ -16,7 +16,8 @@ import pytest
 
 from rewriter.load import load_rewriter
 from rewriter.protocol import RecipeError, TrainingError
-from rewriter.training import Machine, Recipe, export, train
+from rewriter.recipe import Recipe
+from rewriter.training import Machine, export, train
 
 Recipes = Callable[..., Recipe]
 Runs = Callable[[Recipe, Path, Path], Path]

@@ -12,14 +12,23 @@ from pathlib import Path
 import pytest
 
 from papers.orconvqa.families import TorchEngine
-from rewriter.conditional.form import KEEP, REWRITE, Form, read_description
-from rewriter.conditional.serving import ConditionalRewriter, Ct2Engine, Decided, Stop, load
-from rewriter.conditional.training import convert
+from rewriter.conditional import (
+    KEEP,
+    REWRITE,
+    ConditionalRewriter,
+    Ct2Engine,
+    Decided,
+    Form,
+    Stop,
+    load,
+    read_description,
+)
+from rewriter.conditional_training import convert
 from rewriter.examples import RewriteExample, read_examples
 from rewriter.gate import RewriteGate
 from rewriter.load import Serving, describe, load_rewriter
 from rewriter.protocol import Conversation, Message, Rewriter, RunError
-from rewriter.training import Recipe
+from rewriter.recipe import Recipe
 from tests.tiny_models import tiny_llama
 
 TALK = Conversation(

@@ -165,10 +165,10 @@ class LoraPart(_Part):
 
 
 FAMILIES: dict[str, tuple[type[ModelPart], str]] = {
-    "causal": (ConditionalModelPart, "rewriter.conditional.training:ConditionalFamily"),
-    "reranker": (RerankerModelPart, "rewriter.reranking.training:RerankerFamily"),
-    "t5": (ConditionalModelPart, "rewriter.conditional.training:ConditionalFamily"),
-    "terms": (TermModelPart, "rewriter.terms.training:TermFamily"),
+    "causal": (ConditionalModelPart, "rewriter.conditional_training:ConditionalFamily"),
+    "reranker": (RerankerModelPart, "rewriter.reranker_training:RerankerFamily"),
+    "t5": (ConditionalModelPart, "rewriter.conditional_training:ConditionalFamily"),
+    "terms": (TermModelPart, "rewriter.term_training:TermFamily"),
 }
 """Family → its settings in a recipe, and `module:class` of its `Family`, which needs torch."""
 

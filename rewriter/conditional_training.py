@@ -18,23 +18,26 @@ import numpy as np
 import torch
 
 from rewriter import guard
-from rewriter.conditional.form import (
+from rewriter.conditional import (
     EXPORT,
     SPECIAL_TOKENS,
     WEIGHTS,
     Architecture,
+    ConditionalEngine,
+    ConditionalRewriter,
+    Ct2Engine,
     Form,
     Lengths,
     hint_of,
+    open_words,
     read_description,
 )
-from rewriter.conditional.serving import ConditionalEngine, ConditionalRewriter, Ct2Engine, open_words
 from rewriter.examples import RewriteExample, normalised, read_examples
 from rewriter.gate import RewriteGate, fit
 from rewriter.onnx_weights import TOKENIZER, multiplied_out
 from rewriter.protocol import RecipeError, Rewriter, TrainingError
-from rewriter.training.recipe import ConditionalModelPart, LoraPart, Recipe
-from rewriter.training.run import out_of_memory
+from rewriter.recipe import ConditionalModelPart, LoraPart, Recipe
+from rewriter.training import out_of_memory
 from text.files import replacing
 
 if TYPE_CHECKING:

@@ -33,6 +33,7 @@ from text.words import tokenize
 if TYPE_CHECKING:
     from pymilvus import MilvusClient
 
+
 TOKEN = "MILVUS_TOKEN"
 """Environment variable with `user:password` or the API key of a server: no secret belongs into a manifest."""
 

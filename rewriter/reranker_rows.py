@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from pydantic import TypeAdapter, ValidationError
 
 from rewriter.protocol import Conversation, ExampleError, Message
-from rewriter.training.recipe import RerankerModelPart
+from rewriter.recipe import RerankerModelPart
 from text.asking import AskingLengths, QuestionContext, asking
 
 if TYPE_CHECKING:

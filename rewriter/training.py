@@ -1,12 +1,7 @@
-"""A whole run: data, training, export, gate, scores, card; the same for every family. Every step leaves a file, so a
-run that was killed goes on where it was, with the losses it would have had.
+"""Training models of every family: recipes, and runs that can be killed and resumed.
 
-    recipe.json, data.json     what was asked for; a run goes on only with the same
-    tokenizer.json             made first
-    progress.json              where it is
-    checkpoints/               while it trains; then trained.pt and log.json
-    weights and export         written at the end, as the family has them; then curves.png, README.md and, last of
-                               all, rewriter.json (of cross-encoders reranker.json)
+Steps specific to a family are beside it: `rewriter.term_training`, `rewriter.conditional_training`,
+`rewriter.reranker_training`.
 """
 
 from __future__ import annotations
@@ -29,13 +24,14 @@ from filelock import FileLock, Timeout
 
 from rewriter.load import FORMAT, REWRITERS, RunKind, describe, sha256, write_description
 from rewriter.protocol import ExampleError, RecipeError, TrainingError
-from rewriter.training.recipe import DataPart, Features, Recipe, Trainable, TrainingExample, family
+from rewriter.recipe import DataPart, Features, Recipe, Trainable, TrainingExample, family
 from text.files import replacing
 from text.modules import need_extra
 from text.progress import progress_reporter, track_progress
 
 if TYPE_CHECKING:
     from transformers import Trainer
+
 
 ASSESSED = 400
 """At most so many held-out examples are rewritten one by one at the end."""

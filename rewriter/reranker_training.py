@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from rewriter.onnx_weights import TOKENIZER, multiplied_out, put_tokenizer, write_int8
 from rewriter.protocol import TrainingError
-from rewriter.reranking.rows import PairReader, RankedGroup, RerankExample, RerankFeatures, read_rows
-from rewriter.training.recipe import Recipe, RerankerModelPart
+from rewriter.recipe import Recipe, RerankerModelPart
+from rewriter.reranker_rows import PairReader, RankedGroup, RerankExample, RerankFeatures, read_rows
 
 if TYPE_CHECKING:
     from transformers import BertForSequenceClassification

@@ -25,9 +25,8 @@ from rewriter.gate import RewriteGate, fit
 from rewriter.load import packaged_folder
 from rewriter.onnx_weights import TOKENIZER, multiplied_out, put_tokenizer, write_int8
 from rewriter.protocol import Message, RecipeError, TrainingError
-from rewriter.terms.reading import TYPES, ConversationReader, Reading
-from rewriter.terms.rewriter import INPUTS, MODEL, OUTPUTS, Floats, TermScorer
-from rewriter.training.recipe import Recipe, TermModelPart
+from rewriter.recipe import Recipe, TermModelPart
+from rewriter.terms import INPUTS, MODEL, OUTPUTS, TYPES, ConversationReader, Floats, Reading, TermScorer
 from text.words import stems
 
 WEIGHTS, CONFIG = "model.pt", "config.json"

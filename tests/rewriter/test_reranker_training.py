@@ -18,11 +18,11 @@ from index.rerank import CrossEncoderReranker, Reranker, load_over, load_reranke
 from papers.packing import pack
 from rewriter.load import RERANKERS
 from rewriter.protocol import ExampleError, Message, RunError, TrainingError
-from rewriter.reranking.rows import RankedGroup, RankedPassage, RerankExample, read_rows, write_rows
-from rewriter.reranking.training import RankingModel, batch, from_onnx, pretrained, write_onnx
+from rewriter.recipe import Recipe
+from rewriter.reranker_rows import RankedGroup, RankedPassage, RerankExample, read_rows, write_rows
+from rewriter.reranker_training import RankingModel, batch, from_onnx, pretrained, write_onnx
 from rewriter.runs import list_runs, promote, promoted_run, rollback
 from rewriter.training import Machine, export, train
-from rewriter.training.recipe import Recipe
 from server.rewriters import check, chosen_reranker
 from server.settings import Settings
 from text.asking import AskingLengths, QuestionContext, asking

@@ -11,9 +11,8 @@ from fastapi import APIRouter, Depends, Path
 from pydantic import Field
 
 from index.documents import MetadataValue
-from plugins.curated import store
+from plugins.curated import CuratedSettings, store
 from plugins.curated.answering import cited
-from plugins.curated.settings import CuratedSettings
 from plugins.curated.store import CuratedAnswer
 from server.api.dependencies import CollectionName, Listing, Service, StrictBody
 from server.chat.authorization import requires

@@ -46,11 +46,6 @@ class Principal:
         return ROLES.index(self.role) >= ROLES.index(role)
 
     @property
-    def is_visitor(self) -> bool:
-        """Whether it acts for a visitor of a web site."""
-        return self.account != self.id
-
-    @property
     def account(self) -> str:
         """The id that limits count: the key's, also for a visitor of a web site who asks with it."""
         return self.id.partition("/")[0] if self.id.startswith("key:") else self.id

@@ -106,7 +106,7 @@ class HandoffService(ServiceBase):
         if await self._read(turns.owner, turn.id, self.principal) != self.principal.id:
             raise Forbidden("Only who asked hands a conversation over.")
         if turn.conversation_id is None:
-            return turn, await self._read(turns.of_owner, turn.id, self.principal, TURNS)
+            return turn, await self._read(turns.of_visitor, turn.id, self.principal, TURNS)
         shown_turns = await self._read(turns.of_conversation, turn.conversation_id, self.principal)
         places = [shown_turn.id for shown_turn in shown_turns]
         return turn, shown_turns[: places.index(turn.id) + 1] if turn.id in places else [turn]

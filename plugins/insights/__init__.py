@@ -7,5 +7,7 @@ from server.plugins import Plugin
 plugin = Plugin(
     name="insights",
     summary="Report what people ask and what the documents lack.",
+    settings="plugins.insights.settings:InsightsSettings",
+    workbench={"health": "plugins.insights:workbench_health"},
     routers=("plugins.insights.topics:router",),
 )

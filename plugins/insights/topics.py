@@ -6,7 +6,7 @@ import csv
 import io
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -15,9 +15,12 @@ from fastapi.responses import Response
 from pydantic import Field
 
 from index.encoders import Vectors
+from plugins.insights.disagreements import Disagreement, disagreements
+from plugins.insights.gaps import AGAIN, Closed, closed_by, draft, escaped
+from plugins.insights.settings import InsightsSettings
 from server.api.dependencies import CollectionFilter, Service
 from server.chat.authorization import ServiceBase, requires
-from server.chat.error_mapping import checked_name, index_errors, run_blocking
+from server.chat.error_mapping import Forbidden, checked_name, index_errors, run_blocking
 from server.chat.reviews import ALIKE, DAY, groups_alike
 from server.store.records import StoredTurn, View
 from server.store.statistics import counted
@@ -62,6 +65,10 @@ class Topic(View):
     unanswered: int
     newest: str = Field(description="The id of the newest turn.")
     sections: tuple[Place, ...]
+    draft: str = Field("", description="Of a gap, the stub of the section to write, in Markdown.")
+    closed: Closed = Field(
+        "", description="Of a gap that was asked again: whether a person's answer or the documents answer it by now."
+    )
 
 
 class Insights(View):
@@ -76,6 +83,9 @@ class Insights(View):
     people: int = Field(description="How many asked; visitors of a web site count as far as their browsers tell.")
     topics: list[Topic]
     gaps: list[Topic]
+    disagreements: list[Disagreement] = Field(
+        description="Sentences of different sections that one answer cited and that say different things."
+    )
     never_cited: list[str] = Field(description="Documents of the collection that no answer cited, by id.")
 
 
@@ -83,8 +93,13 @@ class InsightsService(ServiceBase):
     """Insights into the turns that `principal` may review."""
 
     @requires("review")
-    async def report(self, *, days: int = 7, collection: str = "") -> Insights:
-        """Group the newest turns of the last `days` (UTC, with today) by meaning. Raises NotFound."""
+    async def report(self, *, days: int = 7, collection: str = "", again: bool = False) -> Insights:
+        """Group the newest turns of the last `days` (UTC, with today) by meaning; `again` asks the gaps once more.
+
+        Raises NotFound, and Forbidden while insights are off.
+        """
+        if not self.core.settings.of(InsightsSettings).enabled:
+            raise Forbidden("Insights are off; an operator sets plugins.insights.enabled.")
         name = checked_name(collection) if collection else ""
         if name:
             await self.existing(name)
@@ -95,25 +110,51 @@ class InsightsService(ServiceBase):
         rows = await self._read(with_owners, self.principal, wanted, READ)
 
         def group() -> Insights:
-            texts = [turn.rewrite.text if turn.rewrite and turn.rewrite.text else turn.question for turn, _ in rows]
+            texts = [_alone(turn) for turn, _ in rows]
             known = [at for at, text in enumerate(texts) if text.strip()]
             vectors = self.core.models.encoder().encode([texts[at] for at in known])
             turns = [rows[at][0] for at in known]
             recent = [turn for turn, _ in rows if turn.created >= since]
             cited = {place.document_id for turn in recent if turn.done for place in turn.done.citations}
-            documents = [info.id for info in self.core.opened.get(name).documents()] if name else []
+            documents = {info.id for info in self.core.opened.get(name).documents()} if name else set()
+            fields, pairs = self.core.settings.server.filters.get(name, ()), self.core.models.pairs()
+            apart = {
+                key: {field: self.core.opened.get(name).document(key).metadata.get(field, "") for field in fields}
+                for key in (cited & documents if fields else ())
+            }
             lost = [at for at, turn in enumerate(turns) if _unanswered(turn)]
             return Insights(
                 since=since,
                 turns=len(recent),
                 people=len({owner for turn, owner in rows if turn.created >= since}),
                 topics=_topics(turns, vectors, since),
-                gaps=_topics([turns[at] for at in lost], vectors[lost], since),
-                never_cited=sorted(set(documents) - cited),
+                gaps=[
+                    gap.model_copy(update={"draft": draft(gap.questions)})
+                    for gap in _topics([turns[at] for at in lost], vectors[lost], since)
+                ],
+                disagreements=disagreements(recent, pairs, apart) if pairs else [],
+                never_cited=sorted(documents - cited),
             )
 
         with index_errors():
-            return await run_blocking(group)
+            found = await run_blocking(group)
+            if not again:
+                return found
+            alone = {turn.id: turn for turn, _ in rows}
+            gaps = [await self._asked_again(gap, alone) for gap in found.gaps[:AGAIN]]
+        return found.model_copy(update={"gaps": [*gaps, *found.gaps[AGAIN:]]})
+
+    async def _asked_again(self, gap: Topic, turns: Mapping[str, StoredTurn]) -> Topic:
+        newest = turns[gap.newest]
+        group = (await self.reached(newest.collection)).group
+        wordings = dict.fromkeys(_alone(turn) for turn in turns.values() if turn.question in gap.questions)
+        questions = list(dict.fromkeys((_alone(newest), *wordings)))
+        return gap.model_copy(update={"closed": await closed_by(self.core, newest.collection, group, questions)})
+
+
+def _alone(turn: StoredTurn) -> str:
+    """Return the question of a turn as it is understood alone."""
+    return turn.rewrite.text if turn.rewrite and turn.rewrite.text else turn.question
 
 
 def _unanswered(turn: StoredTurn) -> bool:
@@ -197,23 +238,27 @@ def markdown_report(insights: Insights, days: int) -> str:
     ]
     for topic in insights.topics:
         cells = topic.name, topic.turns, topic.earlier, topic.unanswered, f"{topic.rated_up} / {topic.rated_down}"
-        lines.append(f"| {' | '.join(_escaped(str(cell)) for cell in (*cells, topic.questions[0]))} |")
+        lines.append(f"| {' | '.join(escaped(str(cell)) for cell in (*cells, topic.questions[0]))} |")
     lines += ["", "## Gaps", ""]
     for gap in insights.gaps:
-        lines += [f"### {_escaped(gap.name)} ({gap.turns})", ""]
-        lines += [f"- {_escaped(question)}" for question in gap.questions]
+        by = {"curated": ", closed by a person's answer", "documents": ", closed by the documents"}.get(gap.closed, "")
+        lines += [f"### {escaped(gap.name)} ({gap.turns}{by})", ""]
+        lines += [f"- {escaped(question)}" for question in gap.questions]
         if gap.sections:
             near = gap.sections[0]
-            lines += ["", f"Nearest: {_escaped(f'{near.document_id}, {near.heading or near.title}')}"]
-        lines += ["", "Write there:", "", f"    ## {_escaped(gap.questions[0])}", "", "    …", ""]
+            lines += ["", f"Nearest: {escaped(f'{near.document_id}, {near.heading or near.title}')}"]
+        if not by:
+            lines += ["", "Write there:", "", *(f"    {line}" for line in gap.draft.splitlines()), ""]
+    if insights.disagreements:
+        lines += ["## Disagreements", ""]
+    for row in insights.disagreements:
+        lines += [f"{escaped(row.question)}", ""]
+        for side in (row.first, row.second):
+            lines.append(f"- {escaped(f'{side.document_id}, {side.heading or side.title}: {side.sentence}')}")
+        lines.append("")
     if insights.never_cited:
-        lines += ["## Never cited", "", *(f"- {_escaped(name)}" for name in insights.never_cited), ""]
+        lines += ["## Never cited", "", *(f"- {escaped(name)}" for name in insights.never_cited), ""]
     return "\n".join(lines)
-
-
-def _escaped(text: str) -> str:
-    """Return a text without what Markdown or HTML would read as its own."""
-    return "".join(f"\\{char}" if char in "\\`*_[]<>|#" else char for char in sanitize_line(text))
 
 
 def csv_table(insights: Insights) -> str:
@@ -231,12 +276,18 @@ def csv_table(insights: Insights) -> str:
 
 
 Days = Annotated[int, Query(ge=1, le=365, description="How many days back.")]
+Again = Annotated[
+    bool, Query(description="Ask the first 20 gaps again, without a model, and tell which are closed by now.")
+]
 
 
 @router.get("/v1/insights", summary="Report what people ask and what the documents lack")
-async def insights(service: Service, days: Days = 7, collection: CollectionFilter = "") -> Insights:
+async def insights(
+    service: Service, days: Days = 7, collection: CollectionFilter = "", again: Again = False
+) -> Insights:
     """Group the questions of the last days by meaning, with counts of how they went and the gaps they show."""
-    return await InsightsService(service.core, service.principal).report(days=days, collection=collection)
+    reporting = InsightsService(service.core, service.principal)
+    return await reporting.report(days=days, collection=collection, again=again)
 
 
 @router.get(
@@ -245,9 +296,11 @@ async def insights(service: Service, days: Days = 7, collection: CollectionFilte
     response_class=Response,
     responses={200: {"description": "The report.", "content": {"text/markdown": {}}}},
 )
-async def insights_report(service: Service, days: Days = 7, collection: CollectionFilter = "") -> Response:
+async def insights_report(
+    service: Service, days: Days = 7, collection: CollectionFilter = "", again: Again = False
+) -> Response:
     """A report for people, with a stub of each section that is to be written."""
-    report = markdown_report(await insights(service, days, collection), days)
+    report = markdown_report(await insights(service, days, collection, again), days)
     return Response(report, media_type="text/markdown")
 
 

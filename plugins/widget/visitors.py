@@ -16,6 +16,7 @@ from server.api.security.throttle import network
 from server.chat import ChatService, Forbidden
 from server.chat.error_mapping import LimitReached
 from server.chat.service import purge_expired
+from server.store import turns
 from server.store.schema import TURNS, erased_tables
 from text.translation import gettext
 
@@ -24,7 +25,6 @@ VISITOR = "[A-Za-z0-9-]{16,64}"
 _TURN_COST = 10
 """Searches while somebody types that count as a turn."""
 _MINUTE, _HOUR = 60, 3600
-_OWNED_BY_VISITORS = TURNS.c.owner.like("key:%/%")
 
 
 def demand_site(service: ChatService) -> WidgetSettings:
@@ -91,7 +91,7 @@ def forget(connection: Connection, who: Principal) -> int:
 
 def forget_old(connection: Connection, before: float, limit: int) -> int:
     """Delete at most `limit` turns of visitors that were begun before a time, rated or not; return how many."""
-    old = select(TURNS.c.id).where(_OWNED_BY_VISITORS, TURNS.c.created < before).limit(limit)
+    old = select(TURNS.c.id).where(turns.OF_VISITORS, TURNS.c.created < before).limit(limit)
     return connection.execute(delete(TURNS).where(TURNS.c.id.in_(old))).rowcount
 
 

@@ -190,16 +190,21 @@ class ReviewService(ServiceBase):
 
     async def _reviewable(self, turn_id: str) -> StoredTurn:
         turn = await TurnService(self.core, self.principal).get(turn_id)
-        if turn.conversation_id is None or turn.status == "pending" or not turn.question:
+        visited = await self._read(turns.is_of_visitor, turn.id, self.principal)
+        if not (turn.conversation_id or visited) or turn.status == "pending" or not turn.question:
             raise InvalidRequest(
-                "Only turns of conversations can be reviewed, once they are answered.", code="cannot_review"
+                "Only turns of conversations and of visitors can be reviewed, once they are answered.",
+                code="cannot_review",
             )
         return turn
 
     async def _detail(self, turn: StoredTurn) -> ReviewDetail:
         def read(connection: Connection) -> ReviewDetail:
-            before = turns.history(
-                connection, turn.conversation_id or "", self.principal, before=turn.id, limit=HISTORY
+            who, conversation = self.principal, turn.conversation_id
+            before = (
+                turns.history(connection, conversation, who, before=turn.id, limit=HISTORY)
+                if conversation
+                else turns.history_of_visitor(connection, turn.id, who, HISTORY)
             )
             return ReviewDetail(
                 turn=turn,

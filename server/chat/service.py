@@ -65,7 +65,7 @@ class ServiceCore:
         self.runner = JobRunner(database, runner)
         self.admission = Admission(settings.server.concurrent_turns, self.metrics)
         self.patience = Patience(self.admission, remote=settings.llm.remote)
-        self._answerers = list(filter(None, (make(self) for make in parts("answerers"))))
+        self.answerers = tuple(filter(None, (make(self) for make in parts("answerers"))))
         self.engine = self._engine(self.models, settings)
         self.chosen = {
             name: ChosenModels(self.models, settings.model_copy(update={"llm": settings.llm.chosen(name)}))
@@ -76,7 +76,7 @@ class ServiceCore:
 
     def _engine(self, models: ModelSource, settings: Settings) -> TurnEngine:
         return TurnEngine(
-            collection=self.opened.get, models=models, settings=settings, answerers=tuple(self._answerers)
+            collection=self.opened.get, models=models, settings=settings, answerers=self.answerers
         )
 
     async def warm(self) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import Any, Literal, TypeAlias
 
+from pydantic import Field
 from sqlalchemy import (
     ColumnElement,
     Connection,
@@ -41,6 +42,9 @@ from server.turn.system_messages import history_for_model
 Verdict: TypeAlias = Literal["corrected", "approved", "rejected"]
 Doubt: TypeAlias = Literal["rated", "refused", "contradicted", "unsupported", "folded", "doubted", "edited", "unsure"]
 ReviewState: TypeAlias = Literal["open", "done"]
+
+_TOGETHER = or_(TURNS.c.conversation_id.is_not(None), turns.OF_VISITORS)
+"""Turns of which it is known what was said before."""
 
 NEWEST = 5_000
 """So many of the newest turns are put in order of doubt."""
@@ -102,7 +106,7 @@ class ReviewCandidate(View):
     """A turn in the list: what speaks against it, how much in all, and what was made of it."""
 
     turn_id: str
-    conversation_id: str
+    conversation_id: str | None = Field(description="Null for a visitor of a web site.")
     collection: str
     question: str
     status: TurnStatus
@@ -165,7 +169,7 @@ def candidates(
     limit: int = 50,
     offset: int = 0,
 ) -> tuple[list[ReviewCandidate], int]:
-    """Turns of conversations as they are shown, most doubtful first, and how many there are.
+    """Turns of conversations as they are shown, and of visitors, most doubtful first, and how many there are.
 
     Those that were reviewed come in the order of that. `words` are looked for in the question.
     """
@@ -174,7 +178,7 @@ def candidates(
         select(*turn, *COUNTING_REVIEWS.c["verdict", "at"], COUNTING_REVIEWS.c.owner.label("by"), *_SAID)
         .join_from(TURNS, FEEDBACK, isouter=True)
         .join(COUNTING_REVIEWS, COUNTING_REVIEWS.c.turn_id == TURNS.c.id, isouter=True)
-        .where(visible(TURNS, who), TURNS.c.conversation_id.is_not(None), not_(TURNS.c.replaced))
+        .where(visible(TURNS, who), _TOGETHER, not_(TURNS.c.replaced))
         .where(TURNS.c.status.in_(("answered", "quoted", "asked", "refused")), TURNS.c.question != "")
         .where(COUNTING_REVIEWS.c.n.is_(None) if state == "open" else COUNTING_REVIEWS.c.n.is_not(None))
         .where(TURNS.c.question.icontains(words, autoescape=True))
@@ -264,25 +268,31 @@ def undo(connection: Connection, turn_id: str, by: str) -> bool:
 
 
 def dialogs(connection: Connection, who: Principal, collection: str = "") -> list[ReviewedDialog]:
-    """Every conversation with a turn that is shown and was corrected or approved, up to the last of these."""
+    """Every conversation with a turn that is shown and was corrected or approved, up to the last of these.
+
+    Turns of a visitor are a conversation called by its owner.
+    """
     counts = COUNTING_REVIEWS.c.verdict.in_(("corrected", "approved"))
     wanted = (
-        select(TURNS.c.conversation_id, COUNTING_REVIEWS)
+        select(COUNTING_REVIEWS, TURNS.c.conversation_id)
+        .add_columns(func.coalesce(TURNS.c.conversation_id, TURNS.c.owner).label("dialog"))
         .join(COUNTING_REVIEWS, COUNTING_REVIEWS.c.turn_id == TURNS.c.id)
-        .where(counts, not_(TURNS.c.replaced), TURNS.c.conversation_id.is_not(None), visible(TURNS, who))
+        .where(counts, not_(TURNS.c.replaced), _TOGETHER, visible(TURNS, who))
         .order_by(TURNS.c.n)
     )
     if collection:
         wanted = wanted.where(TURNS.c.collection == collection)
-    reviewed: dict[str, dict[str, ReviewRecord]] = {}
+    reviewed: dict[tuple[str, bool], dict[str, ReviewRecord]] = {}
     for row in connection.execute(wanted).all():
-        reviewed.setdefault(row.conversation_id, {})[row.turn_id] = _record(row)
+        reviewed.setdefault((row.dialog, row.conversation_id is None), {})[row.turn_id] = _record(row)
     conversations = list[ReviewedDialog]()
-    for conversation, by_turn in reviewed.items():
+    for (conversation, visited), by_turn in reviewed.items():
         messages = list[ReviewedMessage]()
-        conversation_turns = [
-            turn for turn in turns.of_conversation(connection, conversation, who) if turn.status != "pending"
-        ]
+        if visited:
+            its = turns.of_visitor(connection, list(by_turn)[-1], who, NEWEST)
+        else:
+            its = turns.of_conversation(connection, conversation, who)
+        conversation_turns = [turn for turn in its if turn.status != "pending"]
         last = max(n for n, turn in enumerate(conversation_turns) if turn.id in by_turn)
         for turn in conversation_turns[: last + 1]:
             messages.append(_question(turn, by_turn.get(turn.id), first=not messages))

@@ -6,7 +6,7 @@ Ratings and traces hang on turns and go with them. Of a turn's ratings the newes
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -24,6 +24,7 @@ from sqlalchemy import (
     func,
     insert,
     not_,
+    or_,
     select,
     update,
 )
@@ -48,6 +49,9 @@ _NEXT = insert(TURNS).values(parent=_NEWEST.scalar_subquery())
 _AGAIN = insert(TURNS).values(parent=select(TURNS.c.parent).where(_TURN).scalar_subquery())
 _ITS = select(TURNS.c.conversation_id).where(_TURN).scalar_subquery()
 _TOUCH_ITS = update(CONVERSATIONS).where(CONVERSATIONS.c.id == _ITS)
+
+OF_VISITORS = and_(TURNS.c.owner.like("key:%/%"), TURNS.c.conversation_id.is_(None))
+"""Turns of visitors of a web site; all of one visitor are one conversation."""
 
 _BEFORE, _LINKS = TURNS.alias("before"), ("id", "parent", "conversation_id")
 _LINE = select(*TURNS.c[_LINKS]).where(_TURN).cte("line", recursive=True)
@@ -212,12 +216,21 @@ def with_owners(
     return [(_turn(row, ()), row["owner"]) for row in rows.mappings()]
 
 
-def of_owner(connection: Connection, turn_id: str, who: Principal, limit: int) -> list[StoredTurn]:
-    """Return the newest turns of a visitor of a web site up to `turn_id`, oldest first; of others that turn alone."""
-    n = select(TURNS.c.n).where(_seen(turn_id, who)).scalar_subquery()
-    same = TURNS.c.collection == select(TURNS.c.collection).where(_seen(turn_id, who)).scalar_subquery()
-    alone = and_(same, TURNS.c.owner == who.id, TURNS.c.conversation_id.is_(None), TURNS.c.n <= n)
-    rows = with_owners(connection, who, alone, limit if who.is_visitor else 1)
+def is_of_visitor(connection: Connection, turn_id: str, who: Principal) -> bool:
+    """Whether a visitor of a web site asked a turn."""
+    return connection.scalar(select(TURNS.c.id).where(_seen(turn_id, who), OF_VISITORS)) is not None
+
+
+def of_visitor(connection: Connection, turn_id: str, who: Principal, limit: int) -> list[StoredTurn]:
+    """Return the newest turns up to `turn_id` of the visitor of a web site who asked it, oldest first.
+
+    Of another one's turn that turn alone; nothing where there is no such turn to be seen.
+    """
+    its = connection.execute(select(*TURNS.c["n", "owner", "collection"]).where(_seen(turn_id, who))).first()
+    if its is None:
+        return []
+    together = and_(OF_VISITORS, TURNS.c.owner == its.owner, TURNS.c.collection == its.collection, TURNS.c.n <= its.n)
+    rows = with_owners(connection, who, or_(TURNS.c.n == its.n, together), limit)
     return [turn for turn, _ in reversed(rows)]
 
 
@@ -244,12 +257,23 @@ def history(
     """
     wanted = {"conversation": conversation_id, "turn": before, "limit": limit}
     rows = connection.execute(_said(who, bool(before)), wanted).all()
-    messages = list[Message]()
-    for row in reversed(rows):
-        messages.append(Message("user", row.question))
-        if row.answer:
-            messages.append(Message("assistant", row.answer))
+    messages = _messages((row.question, row.answer) for row in reversed(rows))
     return history_for_model(messages[-limit:] if limit else ())
+
+
+def history_of_visitor(connection: Connection, turn_id: str, who: Principal, limit: int) -> Conversation:
+    """Return the newest `limit` messages before a turn of a visitor, oldest first."""
+    before = of_visitor(connection, turn_id, who, 1 + limit)[:-1]
+    return history_for_model(_messages((turn.question, turn.answer) for turn in before)[-limit:] if limit else ())
+
+
+def _messages(exchanges: Iterable[tuple[str, str]]) -> list[Message]:
+    messages = list[Message]()
+    for question, answer in exchanges:
+        messages.append(Message("user", question))
+        if answer:
+            messages.append(Message("assistant", answer))
+    return messages
 
 
 @lru_cache(100)

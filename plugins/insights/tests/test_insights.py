@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from server.store import credentials
+from plugins.insights.disagreements import disagreements
+from server.rewriters import open_pairs
+from server.settings import Settings
+from server.store import credentials, reviewed
+from server.store.records import StoredTurn
 from testing.plugin import PluginContract
 
 if TYPE_CHECKING:
@@ -71,7 +76,96 @@ def test_a_visitors_gap_becomes_a_curated_answer_that_the_next_visitor_gets(runn
         visit(visitors, MAYOR[0], 7)
         (after,) = agent.get("/v1/insights", params={"collection": "docs"}).json()["gaps"]
         assert after["turns"] == gap["turns"], "the answer of a person is no gap"
+        assert after["closed"] == ""
+        assert after["draft"].startswith("## Who")
         assert visitors.get("/v1/insights").status_code == 403
+
+
+def test_a_gap_is_closed_by_a_person_or_by_a_changed_page(running: Running, tmp_path: Path) -> None:
+    site = {"Authorization": f"Bearer {key(running, 'reader')}"}
+    house = {"Authorization": f"Bearer {key(running, 'agent')}"}
+
+    def gap(agent: httpx.Client) -> dict[str, Any]:
+        (gap,) = agent.get("/v1/insights", params={"collection": "docs", "again": True}).json()["gaps"]
+        return dict(gap)
+
+    with running.client(headers=site) as visitors, running.client(headers=house) as agent:
+        turn = visit(visitors, MAYOR[0])
+        assert gap(agent)["closed"] == ""
+        written = agent.post("/v1/collections/docs/curated", json={"questions": [MAYOR[0]], "answer": "Ada is."})
+        assert gap(agent)["closed"] == "curated"
+        assert "closed by a person" in agent.get("/v1/insights/report.md", params={"again": True}).text
+        agent.delete(f"/v1/collections/docs/curated/{written.json()['id']}")
+        assert gap(agent)["closed"] == ""
+        (tmp_path / "mayor.md").write_text(
+            "# Mayor\n\n## Who is the mayor of the town?\n\nThe mayor of the town is Ada.\n"
+        )
+        job = running.finished(
+            running.call(running.service.collections.index_paths("docs", [tmp_path / "mayor.md"])).id
+        )
+        assert job.state == "done", job.message
+        assert gap(agent)["closed"] == "documents"
+        # Reviewers see visitors' turns, with what was said before.
+        visit(visitors, "And who was it before?")
+        review = agent.get("/v1/reviews").json()
+        assert turn in {row["turn_id"] for row in review["data"]}
+        (later,) = (row for row in review["data"] if row["question"].startswith("And who"))
+        detail = agent.get(f"/v1/reviews/{later['turn_id']}").json()
+        assert detail["history"][0]["text"] == MAYOR[0]
+        said = agent.post(
+            f"/v1/reviews/{later['turn_id']}", json={"verdict": "corrected", "rewrite": "Who was mayor before?"}
+        )
+        assert said.is_success, said.text
+    database, who = running.service.core.database, running.service.principal
+    (dialog,) = database.read_blocking(lambda c: reviewed.dialogs(c, who, "docs"))
+    assert [message.text for message in dialog.turns if message.role == "user"] == [MAYOR[0], "And who was it before?"]
+
+
+def test_sections_that_one_answer_cites_and_that_disagree_are_shown(model_home: Path) -> None:
+    model = open_pairs(Settings(home=model_home))
+    assert model is not None
+    leave = "Parental leave lasts ten weeks."
+    pairs = {
+        "Parental leave lasts twelve weeks.": True,
+        "Parental leave does not last ten weeks.": True,
+        "Parental leave lasts ten weeks in all.": False,
+        "Sick leave needs a note from the third day.": False,
+    }
+    for other, wrong in pairs.items():
+        found = disagreements([cites(leave, other)], model, {})
+        assert bool(found) is wrong, (other, found)
+    apart = {"0.md": {"version": "1"}, "1.md": {"version": "2"}}
+    assert disagreements([cites(leave, "Parental leave lasts twelve weeks.")], model, apart) == []
+
+
+def cites(*quotes: str) -> StoredTurn:
+    """A turn that cites a sentence of each of so many documents."""
+    citations = [
+        {"n": n, "passage_id": str(n), "document_id": f"{n}.md", "title": "Leave", "heading": ["Leave"], "page": None,
+         "quote": quote, "start": 0, "end": len(quote), "answer_start": 0, "answer_end": 1}
+        for n, quote in enumerate(quotes)
+    ]  # fmt: skip
+    done = {
+        "turn_id": "t",
+        "conversation_id": None,
+        "status": "quoted",
+        "answer": "",
+        "citations": citations,
+        "support": [],
+        "dropped_citations": 0,
+        "seconds": {},
+    }
+    empty = dict.fromkeys(("conversation_id", "search_for", "finished", "rewrite", "evidence", "error", "feedback"))
+    told = {"id": "t", "collection": "docs", "question": "How long?", "status": "quoted", "answer": "", "created": 1.0}
+    return StoredTurn.model_validate({**empty, **told, "done": done})
+
+
+def test_insights_can_be_switched_off(serve: Serve, settings_for: MakeSettings) -> None:
+    running = serve(settings_for("none", plugins={"insights": {"enabled": False}}))
+    with running.client() as operator:
+        assert operator.get("/v1/insights").status_code == 403
+        assert "plugins.insights.enabled" in operator.get("/v1/insights/report.md").text
+        assert "What people ask" not in operator.get("/workbench/health").text
 
 
 def test_reports_and_tables_hold_no_markup_and_no_formula_of_a_visitor(running: Running) -> None:

@@ -1,0 +1,13 @@
+"""Settings of insights: `[plugins.insights]`."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from server.settings.groups import SettingsGroup
+
+
+class InsightsSettings(SettingsGroup):
+    """Configure insights."""
+
+    enabled: bool = Field(True, description="Let agents see what people ask, grouped by meaning.")

@@ -1,0 +1,48 @@
+// What people ask, what the documents lack, and which gaps are closed. It goes on from workbench_health.js and keeps to its choices.
+{
+  const { part, element, table, button } = bench;
+  const share = (now, before) => (now === before ? "as before" : `${now > before ? "▲" : "▼"} ${before} before`);
+  const place = ({ document_id, title, heading }) => [document_id, heading || title].join(": ");
+  const lines = (texts) => element("div", null, {}, ...texts.map((text) => element("p", text)));
+  const closing = { curated: "closed by a person’s answer", documents: "closed by the documents" };
+  let drawing = 0;
+  const address = (path) => `/v1/insights${path}?days=${days.value}${collection.value ? `&collection=${encodeURIComponent(collection.value)}` : ""}`;
+  const draw = async (again = false) => {
+    const mine = ++drawing, answer = await bench.tried("GET", address("") + (again ? "&again=true" : ""));
+    if (!answer || mine !== drawing) return;
+    const found = answer.said;
+    part("insights-report").href = address("/report.md");
+    part("insights-table").href = address("/topics.csv");
+    part("insights-sum").textContent = found.turns ? `${found.turns.toLocaleString()} questions by ${found.people.toLocaleString()} people, ${found.topics.length} topics, ${found.gaps.length} gaps` : "Nobody asked anything in these days.";
+    const topics = found.topics.map((one) => [
+      one.name, lines(one.questions.slice(0, 3)), one.turns, share(one.turns, one.earlier), one.unanswered, `${one.rated_up} / ${one.rated_down}`,
+      lines(one.sections.slice(0, 1).map(place)),
+    ]);
+    part("insights-topics").replaceChildren(topics.length
+      ? table(["Topic", "For example", "Questions", "Trend", "Unanswered", "Good / bad", "Read most"], topics, { numbers: [2, 4], label: "Topics" })
+      : element("p", "No topics; texts may not be recorded (trace.content, plugins.widget.keep).", { class: "meta" }));
+    const gaps = found.gaps.map((one) => [
+      one.turns, lines(one.questions), lines(one.sections.slice(0, 1).map(place)),
+      closing[one.closed] ?? element("details", null, {}, element("summary", "Draft"), element("pre", one.draft)),
+      element("div", null, { class: "acts" },
+        button("Copy the draft", () => navigator.clipboard?.writeText(one.draft).then(() => anaphora.toast("Copied.")), { "aria-label": `Copy the draft for ${one.name}` }),
+        element("a", "Answer it", { href: `/workbench/review?turn=${encodeURIComponent(one.newest)}`, "aria-label": `Answer ${one.questions[0]}` })),
+    ]);
+    part("insights-gaps").replaceChildren(gaps.length
+      ? table(["Questions", "Asked", "Nearest section", "To write", ""], gaps, { numbers: [0], label: "Gaps" })
+      : element("p", "None in these days.", { class: "meta" }));
+    const rows = found.disagreements.map(({ first, second, question, turn }) => [
+      lines([place(first), first.sentence]), lines([place(second), second.sentence]),
+      element("a", question, { href: `/traces/${encodeURIComponent(turn)}` }),
+    ]);
+    part("insights-disagreements").replaceChildren(...(rows.length
+      ? [element("h2", "Disagreements"), table(["One section", "The other", "Cited for"], rows, { label: "Disagreements" })] : []));
+  };
+  part("insights-again").onclick = async ({ target }) => {
+    target.disabled = true;
+    await draw(true);
+    target.disabled = false;
+  };
+  for (const one of [days, collection]) one.addEventListener("change", () => draw());
+  draw();
+}

@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 import yaml
 
+from cli.shared.reference import leaves
 from server.api.app import description
+from server.settings import Settings
 from tests.installed import ROOT
 from tests.test_imports import ROOMS
 
@@ -182,8 +184,7 @@ def test_variables_that_are_set_are_settings(rendered: dict[str, Any]) -> None:
     told = {*objects["ConfigMap", "settings"]["data"], *objects["Secret", "secrets"]["stringData"]}
     for file in ("Dockerfile", "compose.yaml", "compose.gpu.yaml", "compose.postgres.yaml"):
         told |= set(re.findall(r"^ +(?:ENV )?(ANAPHORA_\w+)[=:]", (DEPLOY / file).read_text("utf-8"), re.MULTILINE))
-    described = (ROOT / "docs" / "operate" / "configuration.md").read_text("utf-8")
-    known = {*re.findall(r"^- Environment: `(ANAPHORA_\w+)`", described, re.MULTILINE), "ANAPHORA_HOME"}
+    known = {*(setting.variable for setting in leaves(Settings)), "ANAPHORA_HOME"}
     assert told > {"ANAPHORA_HOME", "ANAPHORA_LLM__MODEL", "ANAPHORA_DATABASE__URL"}
     assert told <= known
 

@@ -179,7 +179,6 @@ def markdown(kind: type[Settings]) -> str:
             parts.append(
                 f"### `{setting.name}`\n\n{setting.description}\n\n"
                 f"- Default: {default(setting)}\n- Value: {allowed(setting.field)}\n"
-                f"- Environment: `{setting.variable}`\n"
             )
     return "\n".join(parts)
 

@@ -78,7 +78,8 @@ def said_otherwise(first: Quoted, second: Quoted) -> Iterator[tuple[Quoted, Quot
     for one, other in product(_sentences(first.sentence), _sentences(second.sentence)):
         words, others = set(stems(one)), set(stems(other))
         shared = words & others
-        if words == others or len(shared) < max(FEWEST, SHARED * min(len(words), len(others))):
+        same = words == others and bool(negations(one)) == bool(negations(other))
+        if same or len(shared) < max(FEWEST, SHARED * min(len(words), len(others))):
             continue
         differs = (words - others) & (above - beside) or (others - words) & (beside - above)
         if not differs and quoted_terms(one) == quoted_terms(other) and "://" not in one + other:

@@ -93,7 +93,7 @@ $(VENV)/bin/python:
 $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "Setting up $(VENV): about a minute, 0.9 GB"
 	@rm -rf *.egg-info
-	@$(PIP) --quiet -e .
+	@$(PIP) --quiet -e '.[standard]'
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python

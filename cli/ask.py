@@ -23,6 +23,7 @@ from cli.shared.error_handler import ExitCode
 from cli.shared.options import Answering, Where, overriding
 from cli.shared.state import InputError, State, state_of
 from text.links import without_links
+from text.modules import need_extra
 from text.sanitize import sanitize_line
 
 if TYPE_CHECKING:
@@ -462,6 +463,7 @@ class Chat:
         """Line editing with history where a person types; None where input is piped in."""
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
             return None
+        need_extra("standard", "A chat in the terminal", "prompt_toolkit")
         from prompt_toolkit import PromptSession
         from prompt_toolkit.history import FileHistory
 

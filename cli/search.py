@@ -118,7 +118,9 @@ def mcp(
 ) -> None:
     """Offer search, ask and open_source to an agent (MCP on stdio); with ANAPHORA_KEY it acts as that key."""
     from cli.shared.resources import fetch_models
+    from text.modules import need_extra
 
+    need_extra("standard", "The Model Context Protocol", "mcp")
     state = state_of(context)
     settings = state.settings(overriding(collection=collection, llm__model=model))
     fetch_models(settings, state, llm=True)

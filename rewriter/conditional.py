@@ -21,6 +21,7 @@ from rewriter.load import Serving, load_rewriter, packaged_folder, verify
 from rewriter.onnx_weights import TOKENIZER, read_tokenizer
 from rewriter.protocol import Conversation, Rewrite, Rewriter, RunError
 from text.asking import BETWEEN
+from text.modules import need_extra
 from text.sanitize import escape
 
 if TYPE_CHECKING:
@@ -191,6 +192,7 @@ class Ct2Engine:
     """
 
     def __init__(self, folder: Path, form: Form, compute: str = "") -> None:
+        need_extra("standard", "A rewriter that writes", "ctranslate2", error=RunError)
         import ctranslate2
 
         self._form = form

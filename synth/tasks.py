@@ -28,6 +28,7 @@ from filelock import FileLock, Timeout
 
 from rewriter.prompts import load_prompt
 from text.languages import NAMES, language_of
+from text.modules import need_extra
 from text.sanitize import Interpolated, fill
 
 T = TypeVar("T")
@@ -106,6 +107,7 @@ def read_json(text: str, schema: Mapping[str, Any]) -> Any:
 
     A bare list counts as the object whose only list it is. Raises InvalidAnswer where nothing of the kind is found.
     """
+    need_extra("standard", "Reading a language model's JSON", "json_repair")
     from json_repair import repair_json
 
     if len(text) > _LONGEST:

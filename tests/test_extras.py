@@ -58,6 +58,7 @@ JUDGED = ("--queries", "q.jsonl", "--qrels", "qrels.tsv")
         (("eval", "calibrate", *JUDGED), "ir_measures", "eval", ExitCode.BAD_INPUT),
         (("eval", "retrieval", "--questions", "q.jsonl", "-c", "docs"), "ir_measures", "eval", ExitCode.BAD_INPUT),
         (("index", "guide.md", "-c", "other"), "sentence_transformers", "hub", ExitCode.MODEL),
+        (("mcp",), "mcp", "standard", ExitCode.BAD_INPUT),
     ],
 )
 def test_a_command_names_the_extra_it_needs(
@@ -86,6 +87,30 @@ def test_models_on_torch_name_the_extra(missing: str, tmp_path: Path, monkeypatc
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(ModelUnavailable, match=r"'some/cross-encoder' needs sentence_transformers, .*EXTRAS=hub"):
         load_reranker("some/cross-encoder")
+
+
+@pytest.mark.parametrize(
+    ("name", "missing"), [("a.html", "bs4"), ("a.rst", "docutils"), ("a.docx", "mammoth"), ("a.pdf", "pypdfium2")]
+)
+def test_a_file_names_the_extra_its_loader_needs(
+    name: str, missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from index.errors import LoadError
+    from index.loaders.files import load
+
+    monkeypatch.setitem(sys.modules, missing, None)
+    (tmp_path / name).write_text("x", "utf-8")
+    with pytest.raises(LoadError, match=rf"Reading {name} needs {missing}, .*EXTRAS=standard"):
+        load(tmp_path / name, name)
+
+
+def test_a_plain_installation_shows_formulas_as_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ui.safe_html import render_markdown
+
+    monkeypatch.setitem(sys.modules, "latex2mathml", None)
+    page = render_markdown("Take $x^{17}$.")
+    assert "<math" not in page
+    assert "x^{17}" in page
 
 
 def test_several_missing_libraries_are_told_at_once() -> None:
@@ -118,8 +143,8 @@ def test_the_extra_that_is_named_brings_the_library() -> None:
 
 
 def test_a_plain_installation_leaves_out_what_serving_does_without() -> None:
-    assert {"torch", "transformers", "sentence_transformers", "scipy", "langchain", "chromadb"} <= left_out()
-    assert not {"onnxruntime", "ctranslate2", "tokenizers", "gradio", "langchain_core", "xllamacpp"} & left_out()
+    assert {"torch", "transformers", "sentence_transformers", "scipy", "langchain", "chromadb", "mcp"} <= left_out()
+    assert not {"onnxruntime", "tokenizers", "gradio", "langchain_core", "xllamacpp"} & left_out()
 
 
 ROOMS = ("cli", "evaluation", "index", "plugins", "rewriter", "server", "synth", "text", "ui")

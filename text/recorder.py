@@ -23,7 +23,6 @@ from dataclasses import fields, is_dataclass
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeAlias, TypeVar, cast
 
-from openinference.semconv.trace import DocumentAttributes, MessageAttributes, RerankerAttributes, SpanAttributes
 from opentelemetry import context as otel
 from opentelemetry.context import Context
 from opentelemetry.sdk.resources import Resource
@@ -65,11 +64,12 @@ OWN = "anaphora."
 _JSON = f"{OWN}json."
 _PROMPT = f"{OWN}prompt"
 _CODE = "code.function.name"
+_KIND = "openinference.span.kind"
 _NAMES = {
-    "model": SpanAttributes.LLM_MODEL_NAME,
-    "prompt_tokens": SpanAttributes.LLM_TOKEN_COUNT_PROMPT,
-    "completion_tokens": SpanAttributes.LLM_TOKEN_COUNT_COMPLETION,
-    "parameters": SpanAttributes.LLM_INVOCATION_PARAMETERS,
+    "model": "llm.model_name",
+    "prompt_tokens": "llm.token_count.prompt",
+    "completion_tokens": "llm.token_count.completion",
+    "parameters": "llm.invocation_parameters",
 }
 _OWN_NAMES = {attribute: name for name, attribute in _NAMES.items()}
 _KINDS = {"search": "RETRIEVER", "evidence": "RETRIEVER", "rerank": "RERANKER", "generate": "LLM"}
@@ -146,7 +146,7 @@ class Recording:
         if len(self.spans) > MAX_CALLS:
             self.dropped += 1
             return Call(INVALID_SPAN, None)
-        attributes = {SpanAttributes.OPENINFERENCE_SPAN_KIND: _KINDS.get(name, "CHAIN")}
+        attributes = {_KIND: _KINDS.get(name, "CHAIN")}
         if source:
             attributes[_CODE] = source
         below = otel.set_value(_RECORDING, self, parent)
@@ -212,7 +212,7 @@ class Call:
         passages: Any = value.get("passages") if isinstance(value, dict) else None
         if self.recording.exports and isinstance(passages, list):
             reranked = getattr(self.span, "name", "") == "rerank"
-            prefix = RerankerAttributes.RERANKER_OUTPUT_DOCUMENTS if reranked else SpanAttributes.RETRIEVAL_DOCUMENTS
+            prefix = "reranker.output_documents" if reranked else "retrieval.documents"
             for n, passage in enumerate(passages):
                 self._set_document(f"{prefix}.{n}", passage)
 
@@ -254,13 +254,13 @@ class Call:
                 if part.expression:
                     filled[part.expression] = text
             if self.recording.exports:
-                prefix = f"{SpanAttributes.LLM_INPUT_MESSAGES}.{n}"
-                self.span.set_attribute(f"{prefix}.{MessageAttributes.MESSAGE_ROLE}", role)
-                self.span.set_attribute(f"{prefix}.{MessageAttributes.MESSAGE_CONTENT}", "".join(texts))
-        self.span.set_attribute(SpanAttributes.OPENINFERENCE_SPAN_KIND, "LLM")
+                prefix = f"llm.input_messages.{n}"
+                self.span.set_attribute(f"{prefix}.message.role", role)
+                self.span.set_attribute(f"{prefix}.message.content", "".join(texts))
+        self.span.set_attribute(_KIND, "LLM")
         self.span.set_attribute(_PROMPT, _dumped(recorded))
         if self.recording.exports and filled:
-            self.span.set_attribute(SpanAttributes.LLM_PROMPT_TEMPLATE_VARIABLES, _dumped(filled))
+            self.span.set_attribute("llm.prompt_template.variables", _dumped(filled))
 
     def fail(self, error: BaseException | str, message: str = "") -> None:
         """Mark the span as failed: by this exception, or with this code and message."""
@@ -294,12 +294,12 @@ class Call:
     def _set_document(self, prefix: str, passage: Mapping[str, Any]) -> None:
         set_attribute = self.span.set_attribute
         name = passage.get("id", passage.get("passage_id", ""))
-        set_attribute(f"{prefix}.{DocumentAttributes.DOCUMENT_ID}", name)
-        set_attribute(f"{prefix}.{DocumentAttributes.DOCUMENT_SCORE}", passage["score"])
+        set_attribute(f"{prefix}.document.id", name)
+        set_attribute(f"{prefix}.document.score", passage["score"])
         if "text" in passage:
-            set_attribute(f"{prefix}.{DocumentAttributes.DOCUMENT_CONTENT}", passage["text"])
+            set_attribute(f"{prefix}.document.content", passage["text"])
             metadata = {name: passage[name] for name in ("document_id", "title", "page")}
-            set_attribute(f"{prefix}.{DocumentAttributes.DOCUMENT_METADATA}", json.dumps(metadata))
+            set_attribute(f"{prefix}.document.metadata", json.dumps(metadata))
 
     def _clip(self, text: str) -> str:
         return self.recording.clip(text) if self.recording else ""

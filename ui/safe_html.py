@@ -15,6 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from html import unescape
+from importlib.util import find_spec
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
@@ -185,7 +186,7 @@ def _set_formulas(html: str) -> str:
 @lru_cache(512)
 def _set(latex: str, block: bool) -> str:
     """MathML of a formula; empty where it cannot be read, or where a mark begins or ends in it."""
-    if len(latex) > _LONGEST_FORMULA or any(char in latex for char in DELIMITERS):
+    if len(latex) > _LONGEST_FORMULA or any(char in latex for char in DELIMITERS) or not find_spec("latex2mathml"):
         return ""
     from latex2mathml import converter, exceptions
 

@@ -19,7 +19,7 @@ from index.documents import Document
 from index.errors import LoadError
 from index.loaders.reading import MEBIBYTE, clean, opened
 from text.files import path_text
-from text.modules import PluginError, load_plugin, plugins
+from text.modules import PluginError, load_plugin, need_extra, plugins
 
 _MODULES = {
     ".md": "markdown",
@@ -35,6 +35,14 @@ _MODULES = {
     ".pdf": "pdf",
     ".jsonl": "corpus",
 }
+
+_NEEDS = {
+    "html": ("bs4", "lxml", "markdownify"),
+    "rst": ("docutils", "bs4", "lxml", "markdownify"),
+    "docx": ("mammoth", "bs4", "lxml", "markdownify"),
+    "pdf": ("pypdfium2",),
+}
+"""Libraries of the extra `standard` that a loader needs."""
 
 GROUP = "anaphora.loaders"
 """Entry points of this group are named after a file ending (`epub`) and called as `load(path, document_id, max_bytes)`.
@@ -73,6 +81,7 @@ def load(
     max_bytes = int(max_file_mb * MEBIBYTE)
     if suffix not in _MODULES:
         return _load_by_plugin(path, document_id, max_bytes)
+    need_extra("standard", f"Reading {path.name}", *_NEEDS.get(_MODULES[suffix], ()), error=LoadError)
     if suffix == ".jsonl":
         from index.loaders import corpus
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
+from importlib.util import find_spec
 from typing import Any
 
 from fastapi import FastAPI
@@ -59,7 +60,8 @@ def create_app(service: ChatService, settings: Settings) -> FastAPI:
         ],
     )
     app.state.service = service
-    app.router.routes.append(Route(MCP_PATH, agents, methods=["POST"], include_in_schema=False))
+    if find_spec("mcp"):
+        app.router.routes.append(Route(MCP_PATH, agents, methods=["POST"], include_in_schema=False))
     return app
 
 

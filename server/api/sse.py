@@ -8,9 +8,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Coroutine
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
-import anyio
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from sse_starlette.sse import SendTimeoutError
 from starlette.exceptions import HTTPException
@@ -72,7 +71,7 @@ class TurnStream(EventSourceResponse):
 
     def __init__(self, turn: RunningTurn, body: AsyncIterator[bytes]) -> None:
         self._turn = turn
-        self._stopping = anyio.Event()
+        self._stopping = asyncio.Event()
         super().__init__(
             body,
             headers={"X-Turn-Id": turn.id},
@@ -80,7 +79,7 @@ class TurnStream(EventSourceResponse):
             send_timeout=SEND_SECONDS,
             ping_message_factory=lambda: ServerSentEvent(comment="still working", sep="\n"),
             sep="\n",
-            shutdown_event=self._stopping,
+            shutdown_event=cast(Any, self._stopping),
             shutdown_grace_period=GRACE_SECONDS,
         )
 

@@ -133,7 +133,7 @@ def open_tokenizer(base: str) -> Any:
 
     if is_onnx_t5(folder := Path(base).expanduser()):
         options: Any = {"tokenizer_file": str(folder / TOKENIZER), "eos_token": "</s>", "pad_token": "<pad>"}
-        wrapped: Any = PreTrainedTokenizerFast(**options)  # type: ignore[no-untyped-call]
+        wrapped: Any = PreTrainedTokenizerFast(**options)
     else:
         try:
             wrapped = AutoTokenizer.from_pretrained(base)
@@ -346,7 +346,7 @@ def save_weights(folder: Path, model: Any, form: Form) -> None:
     model.cpu().save_pretrained(folder / WEIGHTS)
     end, pad = form.tokenizer.id_to_token(form.end), model.config.pad_token_id
     # CTranslate2 wants a name for each of these, also where the model has no such token.
-    wrapped = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+    wrapped = PreTrainedTokenizerFast(
         tokenizer_object=form.tokenizer,
         bos_token=end,
         eos_token=end,

@@ -62,10 +62,10 @@ def fit(logits: Sequence[float], needs: Sequence[bool], threshold: float = 0.5) 
         fitted = line[0] * inputs / spread + line[1]
         value = torch.nn.functional.binary_cross_entropy_with_logits(fitted, targets, reduction="sum")
         value = value + RIDGE / 2 * line[0] ** 2
-        value.backward()  # type: ignore[no-untyped-call]
+        value.backward()
         return value
 
-    optimiser.step(loss)  # type: ignore[no-untyped-call]
+    optimiser.step(loss)
     scale, shift = line.tolist()
     return RewriteGate(max(scale / spread, 1e-3), shift, threshold)
 

@@ -97,7 +97,7 @@ def train(
     if machine.threads:
         torch.set_num_threads(machine.threads)
     # The bars of saving and loading a model say nothing at these sizes.
-    hf_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    hf_logging.disable_progress_bar()
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(folder / "training.lock", timeout=0), track_progress(folder):
@@ -375,7 +375,7 @@ def _trainer_class() -> type[Trainer]:
         """Takes the order of its data from the seed and the epoch, and batches like lengths."""
 
         def _get_train_sampler(self, train_dataset: Any = None) -> Any:
-            return LengthSampler(self.train_dataset, self._train_batch_size, self.args.seed)  # type: ignore[arg-type]
+            return LengthSampler(self.train_dataset, self._train_batch_size, self.args.seed)
 
     return SeededTrainer
 

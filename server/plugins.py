@@ -13,12 +13,11 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
 
 from text.modules import PluginError, load_plugin, plugins
-
-if TYPE_CHECKING:
-    from pydantic import BaseModel
 
 GROUP = "anaphora.plugins"
 
@@ -68,6 +67,22 @@ class Plugin:
     turn_parts: tuple[str, ...] = ()
     answerers: tuple[str, ...] = ()
     visitor_calls: frozenset[str] = frozenset()
+
+
+class SettingsGroup(BaseModel):
+    """A table of the settings: frozen, and nothing in it that is not known."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @property
+    def signs_in(self) -> bool:
+        """Whether these settings of a plugin let people sign in without a key."""
+        return False
+
+    @property
+    def keeps_questions(self) -> bool:
+        """Whether these settings of a plugin want people's questions in the audit log."""
+        return False
 
 
 @cache

@@ -204,7 +204,7 @@ def test_every_act_in_the_audit_log_is_described() -> None:
     written = set()
     for room in ("server", "cli", "plugins"):
         for path in (REPOSITORY / room).rglob("*.py"):
-            if "tests" in path.parts:
+            if "tests" in path.relative_to(REPOSITORY).parts:
                 continue
             for node in ast.walk(ast.parse(path.read_text("utf-8"))):
                 called = ast.unparse(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""

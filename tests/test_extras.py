@@ -122,7 +122,7 @@ def asked_for() -> Iterator[tuple[str, str, str]]:
     """Where, extra and module of every `need_extra` of the rooms, where they are written out."""
     for path in sorted(ROOT.glob("[a-z]*/**/*.py")):
         text = path.read_text("utf-8")
-        if "need_extra(" not in text or "tests" in path.parts:
+        if "need_extra(" not in text or "tests" in path.relative_to(ROOT).parts:
             continue
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "need_extra":
@@ -153,7 +153,7 @@ ROOMS = ("cli", "evaluation", "index", "plugins", "rewriter", "server", "synth",
 def imported() -> Iterator[tuple[Path, str, bool]]:
     """File, top-level module, and whether it is imported with the file, for every import of the product."""
     for room in ROOMS:
-        for path in (path for path in (ROOT / room).rglob("*.py") if "tests" not in path.parts):
+        for path in (path for path in (ROOT / room).rglob("*.py") if "tests" not in path.relative_to(ROOT).parts):
             tree = ast.parse(path.read_text("utf-8"))
             for node in ast.walk(tree):
                 names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []

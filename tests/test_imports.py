@@ -44,7 +44,12 @@ MAY_LOAD = {
     "ui/app.py": {"gradio"},
 }
 
-MODULES = sorted(path for room in ROOMS for path in (REPOSITORY / room).rglob("*.py") if "tests" not in path.parts)
+MODULES = sorted(
+    path
+    for room in ROOMS
+    for path in (REPOSITORY / room).rglob("*.py")
+    if "tests" not in path.relative_to(REPOSITORY).parts
+)
 
 
 def name_of(path: Path) -> str:

@@ -221,5 +221,5 @@ def write_base(
         model = hf.MambaForCausalLM(hf.MambaConfig(**shape, bos_token_id=end))
     model.save_pretrained(folder)
     options: Any = {"tokenizer_object": tokenizer, "eos_token": END, "pad_token": PAD, "unk_token": UNKNOWN}
-    hf.PreTrainedTokenizerFast(**options).save_pretrained(folder)  # type: ignore[no-untyped-call]
+    hf.PreTrainedTokenizerFast(**options).save_pretrained(folder)
     return folder

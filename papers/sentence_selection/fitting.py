@@ -97,11 +97,12 @@ def fitted(cases: Sequence[Case], recipe: HeadRecipe) -> HeadModule:
             logits = model(torch.from_numpy(features), torch.from_numpy(states)).split([int(m.sum()) for m in kept])
             losses = [_loss(one, torch.from_numpy(gold)) for one, (_, _, gold) in zip(logits, drawn, strict=True)]
             optimizer.zero_grad()
-            torch.stack(losses).mean().backward()  # type: ignore[no-untyped-call]
+            torch.stack(losses).mean().backward()
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             schedule.step()
-    return model.eval()
+    model.eval()
+    return model
 
 
 def _drawn(

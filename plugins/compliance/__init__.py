@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from server.plugins import Plugin
-from server.settings.groups import SettingsGroup
+from server.plugins import Plugin, SettingsGroup
 
 plugin = Plugin(
     name="compliance",

@@ -10,8 +10,7 @@ from typing import Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
 
-from server.plugins import Plugin
-from server.settings.groups import SettingsGroup
+from server.plugins import Plugin, SettingsGroup
 
 plugin = Plugin(
     name="handoff",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from server.settings.groups import SettingsGroup
+from server.plugins import SettingsGroup
 
 
 class InsightsSettings(SettingsGroup):

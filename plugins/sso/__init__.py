@@ -10,8 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, model_validator
 
 from server.access import DEFAULT_GROUP, EVERY_GROUP, ROLES, Principal, Role, SignInFailed
-from server.plugins import Plugin
-from server.settings.groups import SettingsGroup, is_loopback
+from server.plugins import Plugin, SettingsGroup
 from text.files import is_name
 from text.sanitize import sanitize_line
 
@@ -74,6 +73,8 @@ class SsoSettings(SettingsGroup):
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
+        from server.settings.groups import is_loopback
+
         if self.issuer:
             address = urlsplit(self.issuer)
             if address.scheme != "https" and not (address.scheme == "http" and is_loopback(address.hostname or "")):

@@ -7,8 +7,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from server.plugins import Plugin
-from server.settings.groups import SettingsGroup
+from server.plugins import Plugin, SettingsGroup
 
 plugin = Plugin(
     name="widget",

@@ -22,13 +22,14 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from server.plugins import SettingsGroup
 from server.settings.groups import PARALLEL as PARALLEL
 from server.settings.groups import SERVERS as SERVERS
 from server.settings.groups import AnswerSettings as AnswerSettings
 from server.settings.groups import HouseInstructions as HouseInstructions
 from server.settings.groups import LLMSettings as LLMSettings
 from server.settings.groups import RetrievalSettings as RetrievalSettings
-from server.settings.groups import SettingsGroup, is_loopback
+from server.settings.groups import is_loopback
 from text.languages import AUTO, ENGLISH, NAMES
 
 if TYPE_CHECKING:

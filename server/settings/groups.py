@@ -1,4 +1,4 @@
-"""Base class of every table of the settings."""
+"""The tables of the settings."""
 
 from __future__ import annotations
 
@@ -8,26 +8,11 @@ from functools import cache
 from typing import Annotated, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
+from pydantic import BeforeValidator, Field, SecretStr
 from pydantic_settings import NoDecode
 
+from server.plugins import SettingsGroup
 from server.settings.profile import RetrievalProfile, packaged_profile, read_profile
-
-
-class SettingsGroup(BaseModel):
-    """A table of the settings: frozen, and nothing in it that is not known."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    @property
-    def signs_in(self) -> bool:
-        """Whether these settings of a plugin let people sign in without a key."""
-        return False
-
-    @property
-    def keeps_questions(self) -> bool:
-        """Whether these settings of a plugin want people's questions in the audit log."""
-        return False
 
 
 def is_loopback(host: str) -> bool:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.rewriter.reranking.test_reranking import FACTS, THINGS, make_base
 
 from papers.contradiction.family import SUPPORTS, PairFeatures
 from papers.contradiction.pairs import LABELS, Pair, PairGroup, write_pairs
@@ -19,6 +18,7 @@ from rewriter.recipe import Recipe
 from rewriter.reranker_training import pretrained, write_onnx
 from rewriter.training import Machine, train
 from server.turn.contradiction import PairModel
+from tests.rewriter.test_reranker_training import FACTS, THINGS, make_base
 
 MACHINE = Machine(cpu_only=True, threads=1, bars=False)
 

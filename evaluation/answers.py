@@ -1,46 +1,32 @@
-"""Answers as a chat gives them: every question of a set through the turn's own event stream, kept, and measured.
+"""Turns as they were answered, what a run keeps of them, and a language model as their judge (G-Eval, Liu et al. 2023).
 
-Each finished turn is one line of a journal at once, so that an evaluation of hours can be stopped and gone on with.
-These tables are measured: `answer` compares the words of answered turns with a reference, which is one right answer
-of many; `citation` looks at what they cite, judged as in a chat (`server.turn.support`); `turn` counts refusals and
-seconds over all turns; `answerable`, `unanswerable` and `underspecified` say what people met who asked such a question,
-and `evidence` whether the marked evidence of the answerable ones was shown. Engine and rewriter are handed in.
+A judge gives one number from 1 to 5 for each criterion, each asked for alone; where the model tells log probabilities,
+the score is the mean over the numbers weighted by them, else the number it wrote. The rubric is a file of its own. A
+model's judgement is no person's: small models hardly tell 3 from 5.
 """
 
 from __future__ import annotations
 
-import asyncio
-import json
 import math
-import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import regex
 
-from evaluation.judge import judge_all
-from evaluation.metrics import corpus_bleu, rouge, sentence_bleu, token_f1
-from evaluation.questions import BadRow, Question, json_rows
-from evaluation.retrieval import Bench, index_set
-from evaluation.run_folder import Latency, RunWriter, Scores, metrics_of, percentiles
-from evaluation.sets import EvalSet, Place, placed, quoted_places
-from evaluation.significance import Estimate, estimate_of
-from server.turn.events import DoneEvent, ErrorEvent, Event, Evidence, EvidenceEvent, RewriteEvent
-from server.turn.models import TurnModels, answer_style
-from server.turn.run import TurnEngine, TurnInput
-from server.turn.support import SUPPORTED, SupportScorer
-from text.recorder import Recording
+from evaluation.questions import Question
+from evaluation.run_folder import RunWriter
+from evaluation.sets import EvalSet
+from rewriter.prompts import Prompt, load_prompt
+from server.turn.events import DoneEvent, ErrorEvent, Event, EvidenceEvent, RewriteEvent
+from text.sanitize import escape, fill
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from rewriter.protocol import Rewriter
-    from server.turn.contradiction import PairModel
-
 _MARKER = regex.compile(r"[ ]?\[\d{1,3}\]")
+
+
 _KEPT = {"n", "passage_id", "document_id", "title", "heading", "start", "end", "text", "score"}
 
 
@@ -69,69 +55,6 @@ class AnsweredTurn:
     turn_id: str = ""
     doubted: bool = False
     """Whether it says itself that it may not answer."""
-
-
-def read_journal(path: Path) -> dict[str, AnsweredTurn]:
-    """The turns of a journal by question; none where there is no file. A torn last line is passed over.
-
-    Raises BadRow for any other line that is no turn.
-    """
-    if not path.is_file():
-        return {}
-    text = path.read_text("utf-8")
-    if text and not text.endswith("\n"):
-        path.write_text(text[: text.rfind("\n") + 1], "utf-8")
-    turns = {}
-    for where, row in json_rows(path):
-        try:
-            turn = AnsweredTurn(**row)
-        except TypeError as error:
-            raise BadRow(f"{where} is no answered turn ({error}).") from None
-        turns[turn.id] = turn
-    return turns
-
-
-async def answer_all(
-    engine: TurnEngine,
-    questions: Sequence[Question],
-    journal: Path,
-    *,
-    collection: str,
-    content: bool = True,
-    until: float = math.inf,
-    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
-) -> dict[str, AnsweredTurn]:
-    """Ask every question the journal does not know yet, one after the other; the turns by question.
-
-    The calls of each turn are kept beside the journal (`.traces.jsonl`), with `content` in words. Stops before a new
-    question at `until` (`time.monotonic`): then fewer turns than questions come back. A turn that ended in an error is
-    asked again the next time.
-    """
-    wanted = {question.id for question in questions}
-    done = {name: turn for name, turn in read_journal(journal).items() if turn.status != "error" and name in wanted}
-    for question in questions:
-        if question.id in done:
-            continue
-        if time.monotonic() > until:
-            break
-        progress("answering", len(done), len(questions))
-        recording = Recording("turn", content=content)
-        with recording.root as call:
-            call.inputs(question=question.text)
-            request = TurnInput(question=question.text, collection=collection, conversation=question.conversation)
-            turn = answered(question, [event async for event in engine.run(request)])
-            call.output({"answer": turn.answer})
-        _keep(asdict(turn), journal)
-        _keep({"id": question.id, "calls": recording.calls()}, journal.with_suffix(".traces.jsonl"))
-        done[question.id] = turn
-    progress("answering", len(done), len(questions))
-    return done
-
-
-def _keep(row: Mapping[str, Any], journal: Path) -> None:
-    journal.parent.mkdir(parents=True, exist_ok=True)
-    with journal.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
 def answered(question: Question, events: Sequence[Event]) -> AnsweredTurn:
@@ -172,239 +95,9 @@ def answered(question: Question, events: Sequence[Event]) -> AnsweredTurn:
     )
 
 
-def evaluate_answers(
-    sets: Sequence[EvalSet],
-    rewriter: Rewriter,
-    chat_model: BaseChatModel | None,
-    label: str,
-    bench: Bench,
-    writer: RunWriter,
-    *,
-    aclose: Callable[[], Awaitable[None]],
-    seconds: float = math.inf,
-    judged: bool = False,
-    pairs: PairModel | None = None,
-) -> int:
-    """Answer every question that is open, and measure all under the system `label`; how many questions are left.
-
-    Nothing is measured before every question is answered. Nothing new is asked once `seconds` of the run are over.
-    `pairs` reads statements beside what they cite. With `judged` the language model judges its own answers. `aclose`
-    closes the model's connections, on their event loop.
-    """
-    names = {eval_set.name: index_set(eval_set, bench) for eval_set in sets}
-    with ExitStack() as stack:
-        opened = {name: stack.enter_context(closing(bench.open(name, bench.plain))) for name in names.values()}
-        models = TurnModels(rewriter, bench.reranker, chat_model, style=answer_style(bench.settings.llm), pairs=pairs)
-        engine = TurnEngine(collection=opened.__getitem__, models=models, settings=bench.settings)
-
-        async def ask() -> dict[str, dict[str, AnsweredTurn]]:
-            try:
-                return {
-                    eval_set.name: await answer_all(
-                        engine,
-                        eval_set.questions,
-                        writer.path(eval_set.name, "turns.jsonl"),
-                        collection=names[eval_set.name],
-                        content=bench.settings.trace.content,
-                        until=writer.began + seconds,
-                        progress=bench.progress,
-                    )
-                    for eval_set in sets
-                }
-            finally:
-                await aclose()
-
-        turns = asyncio.run(ask())
-        missing = sum(len(eval_set.questions) - len(turns[eval_set.name]) for eval_set in sets)
-        for eval_set in sets if not missing else ():
-            scores: Scores = {}
-            if judged and chat_model is not None:
-                journal = writer.path(eval_set.name, "judge.jsonl")
-                scores = judge_all(chat_model, eval_set.questions, turns[eval_set.name], journal, bench.progress)
-            collection = opened[names[eval_set.name]]
-            judgements = placed(eval_set, collection), quoted_places(eval_set, collection)
-            measure(*judgements, label, turns[eval_set.name], writer, scores)
-    return missing
-
-
-def measure(
-    chosen: EvalSet,
-    places: Mapping[str, Sequence[Place]],
-    system: str,
-    turns: Mapping[str, AnsweredTurn],
-    writer: RunWriter,
-    judged: Scores | None = None,
-) -> None:
-    """Write the measures of all turns of a set into the run.
-
-    `places` says by question where its evidence stands. `judged` are a judge's scores, where one was asked.
-    """
-    by_id = {question.id: question for question in chosen.questions}
-    done = {name: turn for name, turn in turns.items() if turn.status != "error"}
-    failed = len(turns) - len(done)
-    if failed:
-        writer.notes.append(f"{chosen.name}: {failed} turns ended in an error and are left out.")
-    compared = {
-        name: turn
-        for name, turn in done.items()
-        if turn.status not in ("asked", "refused")
-        and by_id[name].answer
-        and by_id[name].answerability not in ("unanswerable",)
-    }
-    tables: dict[str, Scores] = {
-        "turn": {name: _turn(turn) for name, turn in done.items()},
-        "answer": _texts(compared, by_id),
-        "citation": {
-            name: _citations(turn, _relevant(chosen, name))
-            for name, turn in done.items()
-            if turn.status == "answered" and turn.support
-        },
-    }
-    for level in dict.fromkeys(_GROUPS.values()):
-        tables[level] = {n: outcome(turn) for n, turn in done.items() if _GROUPS.get(by_id[n].answerability) == level}
-    tables["evidence"] = {n: evidence_shown(done[n], places[n]) for n in tables["answerable"] if n in places}
-    if judged:
-        tables["judge"] = judged
-    for level, scores in tables.items():
-        if scores:
-            writer.write_scores(chosen.name, system, level, scores)
-            writer.metrics += metrics_of(chosen.name, level, system, scores, by_id)
-    extra = _refusals(done, by_id)
-    texts = [plain(turn.answer) for turn in compared.values()]
-    bleu, signature = corpus_bleu(texts, [by_id[name].answer for name in compared])
-    extra["answer", "SacreBLEU"] = Estimate.bare(bleu, len(compared))
-    if signature:
-        writer.notes.append(f"SacreBLEU: {signature}.")
-    for (level, name), estimate in extra.items():
-        writer.note(chosen.name, level, system, name, estimate)
-    seconds = [turn.seconds["total"] for turn in done.values() if "total" in turn.seconds]
-    writer.latencies.append(Latency(chosen.name, system, *percentiles(seconds), len(seconds)))
-    show(chosen, system, turns, writer)
-
-
-_GROUPS = {
-    "answerable": "answerable",
-    "partial": "answerable",
-    "unanswerable": "unanswerable",
-    "underspecified": "underspecified",
-}
-"""The table of a turn, by what people say of its question."""
-
-
-def outcome(turn: AnsweredTurn) -> dict[str, float]:
-    """Return what a person met: exactly one of `refused`, `asked back`, `doubted` and `sure` is 1."""
-    refused, asks = turn.status == "refused", turn.status == "asked"
-    doubted = turn.doubted and not (refused or asks)
-    values = {"refused": refused, "asked back": asks, "doubted": doubted, "sure": not (refused or asks or doubted)}
-    return {name: float(value) for name, value in values.items()}
-
-
-def evidence_shown(turn: AnsweredTurn, places: Sequence[Place]) -> dict[str, float]:
-    """Return whether a citation quotes one of the `places`, and whether it does so without a doubt."""
-    overlap = any(overlaps(tuple(cited["place"]), place) for cited in turn.citations for place in places)
-    return {"shown": float(overlap), "shown and sure": float(overlap) * outcome(turn)["sure"]}
-
-
-def overlaps(cited: Place, place: Place) -> bool:
-    """Whether two spans of one document have at least half of the shorter one in common."""
-    (document, start, end), (other, first, last) = cited, place
-    return document == other and 2 * (min(end, last) - max(start, first)) >= min(end - start, last - first)
-
-
 def plain(answer: str) -> str:
     """An answer without its citation markers."""
     return _MARKER.sub("", answer).strip()
-
-
-def _texts(turns: Mapping[str, AnsweredTurn], questions: Mapping[str, Question]) -> dict[str, dict[str, float]]:
-    if not turns:
-        return {}
-    texts = [plain(turn.answer) for turn in turns.values()]
-    references = [questions[name].answer for name in turns]
-    kinds = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L"}
-    rouges = rouge(texts, references, list(kinds))
-    bleus = sentence_bleu(texts, references)
-    return {
-        name: {
-            **{label: rouges[place][kind] for kind, label in kinds.items()},
-            "sentence BLEU": bleus[place],
-            "token F1": token_f1(texts[place], references[place]),
-        }
-        for place, name in enumerate(turns)
-    }
-
-
-def _turn(turn: AnsweredTurn) -> dict[str, float]:
-    values = (
-        float(turn.status == "refused"),
-        turn.seconds.get("first_token", turn.seconds.get("total", 0.0)),
-        turn.seconds.get("total", 0.0),
-        float(turn.tokens.get("completion", 0)),
-    )
-    return dict(zip(("refused", "first token s", "total s", "answer tokens"), values, strict=True))
-
-
-def _citations(turn: AnsweredTurn, relevant: frozenset[str]) -> dict[str, float]:
-    """Precision: citations that support their sentence alone. Recall: sentences that all their citations support."""
-    scorer = SupportScorer([_evidence(passage) for passage in turn.passages])
-    right = cited = 0
-    for statement in turn.support:
-        text = plain(turn.answer[statement["answer_start"] : statement["answer_end"]])
-        for n in statement["cited"]:
-            cited += 1
-            right += scorer.score(text, [n]) >= SUPPORTED
-    supported = sum(bool(statement["supported"]) for statement in turn.support)
-    ids = {passage["n"]: passage["passage_id"] for passage in turn.passages}
-    used = {ids[citation["n"]] for citation in turn.citations if citation["n"] in ids}
-    own = [citation for citation in turn.citations if not citation["attributed"]]
-    return {
-        "citation precision": right / cited if cited else 0.0,
-        "citation recall": supported / len(turn.support),
-        "unsupported sentences": 1 - supported / len(turn.support),
-        "cites anything": float(bool(turn.citations)),
-        "cited by the model": len(own) / len(turn.citations) if turn.citations else 0.0,
-        "cites what is labelled": len(used & relevant) / len(used) if used else 0.0,
-        "dropped citations": float(turn.dropped),
-    }
-
-
-def _refusals(turns: Mapping[str, AnsweredTurn], questions: Mapping[str, Question]) -> dict[tuple[str, str], Estimate]:
-    """How refusing follows what people say can be answered; partly answerable questions count as answerable."""
-    rows = [
-        (turn.status == "refused", questions[name].answerability == "unanswerable", questions[name].dialog)
-        for name, turn in turns.items()
-        if questions[name].answerability in ("answerable", "partial", "unanswerable")
-    ]
-    if not any(unanswerable for _, unanswerable, _ in rows):
-        return {}
-    dialogs = [dialog for *_, dialog in rows]
-
-    def share(of: str) -> Estimate:
-        def value(places: Sequence[int]) -> float:
-            refused = [rows[place][0] for place in places]
-            unanswerable = [rows[place][1] for place in places]
-            both = sum(a and b for a, b in zip(refused, unanswerable, strict=True))
-            if of == "precision":
-                return both / max(1, sum(refused))
-            if of == "recall":
-                return both / max(1, sum(unanswerable))
-            return (sum(refused) - both) / max(1, len(places) - sum(unanswerable))
-
-        return estimate_of(value, dialogs)
-
-    return {
-        ("turn", "refusal precision"): share("precision"),
-        ("turn", "refusal recall"): share("recall"),
-        ("turn", "false refusals"): share("false"),
-    }
-
-
-def _relevant(chosen: EvalSet, question: str) -> frozenset[str]:
-    return frozenset(item for level in chosen.levels if level.by == "unit" for item in level.qrels.get(question, ()))
-
-
-def _evidence(passage: Mapping[str, Any]) -> Evidence:
-    return Evidence(page=None, source="", ranks={}, **passage)
 
 
 def show(chosen: EvalSet, system: str, turns: Mapping[str, AnsweredTurn], writer: RunWriter) -> None:
@@ -429,3 +122,62 @@ def show(chosen: EvalSet, system: str, turns: Mapping[str, AnsweredTurn], writer
     writer.write_questions(
         chosen.name, questions, lambda question: {"answer": question.answer, "answerability": question.answerability}
     )
+
+
+_NUMBER = regex.compile(r"[1-5]")
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeVerdict:
+    """One score from 1 to 5, and everything it was asked with."""
+
+    criterion: str
+    score: float
+    said: str
+    system: str
+    prompt: str
+    rubric: str
+    """Version of the rubric."""
+
+
+def rubric() -> Prompt:
+    """The instruction of the judge, with a place for the criterion."""
+    return load_prompt("evaluation", "rubric")
+
+
+def judged_as(
+    model: BaseChatModel, criteria: Mapping[str, str], name: str, parts: Mapping[str, str]
+) -> list[JudgeVerdict]:
+    """Verdicts on whatever the prompt of that name shows; its `parts` are escaped here."""
+    from langchain_core.messages import HumanMessage, SystemMessage
+
+    rules = rubric()
+    package, _, short = name.rpartition(":")
+    prompt = fill(load_prompt(package or "evaluation", short).text, {key: escape(text) for key, text in parts.items()})
+    verdicts = []
+    for criterion, rubric_text in criteria.items():
+        system = fill(rules.text, {"criterion": rubric_text}, missing="{{{{{}}}}}".format)
+        reply = model.bind(logprobs=True, top_logprobs=10, max_tokens=4).invoke(
+            [SystemMessage(system), HumanMessage(prompt)]
+        )
+        score = expected(reply.response_metadata.get("logprobs"))
+        if score is None:
+            written = _NUMBER.search(reply.text)
+            score = float(written.group()) if written else None
+        if score is not None:
+            verdicts.append(JudgeVerdict(criterion, score, reply.text, system, prompt, rules.version))
+    return verdicts
+
+
+def expected(logprobs: object) -> float | None:
+    """The mean number of the first token that can be one, weighted by probability; None where none can."""
+    tokens = logprobs.get("content") if isinstance(logprobs, Mapping) else None
+    for token in tokens or ():
+        weights: dict[int, float] = {}
+        for option in token.get("top_logprobs") or ():
+            text = str(option["token"]).strip()
+            if len(text) == 1 and text in "12345":
+                weights[int(text)] = weights.get(int(text), 0.0) + math.exp(option["logprob"])
+        if weights and str(token.get("token", "")).strip() in tuple("12345"):
+            return sum(number * weight for number, weight in weights.items()) / sum(weights.values())
+    return None

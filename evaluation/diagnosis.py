@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import regex
 
-from evaluation.answers import AnsweredTurn, plain, show
-from evaluation.judge import judged_as
+from evaluation.answers import AnsweredTurn, judged_as, plain, show
 from evaluation.metrics import token_f1
 from evaluation.questions import (
     BadRow,

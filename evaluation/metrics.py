@@ -1,6 +1,6 @@
 """Measures of rankings, and of texts against references; TREC runs and relevance judgements are read and written.
 
-The numbers are those of ir-measures, rouge-score and sacrebleu, which come with the `eval` extra. Ties stay as they
+The numbers are those of ir-measures, which comes with the `eval` extra. Ties stay as they
 were ranked. A measure does not depend on the system that is measured.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from rewriter.examples import normalised
 from text.modules import need_extra
@@ -140,47 +140,3 @@ def shared_words(own: Sequence[str], wanted: Sequence[str]) -> float:
     if not own or not wanted:
         return float(own == wanted)
     return 2 * (Counter(own) & Counter(wanted)).total() / (len(own) + len(wanted))
-
-
-def rouge(
-    texts: Sequence[str], references: Sequence[str], kinds: Sequence[str] = ("rougeL",)
-) -> list[dict[str, float]]:
-    """F1 of each kind for each pair, by rouge-score as its command has it (no stemming). Raises MissingExtra."""
-    scorer = rouge_scorer(tuple(kinds))
-    measures = []
-    for text, reference in zip(texts, references, strict=True):
-        scores = scorer.score(reference, text)
-        measures.append({kind: float(scores[kind].fmeasure) for kind in kinds})
-    return measures
-
-
-def rouge_scorer(kinds: Sequence[str], *, stemmed: bool = False) -> Any:
-    """rouge-score's scorer: `score(reference, text)[kind]` has `precision`, `recall`, `fmeasure`."""
-    need_extra("eval", "ROUGE", "rouge_score")
-    from rouge_score.rouge_scorer import RougeScorer
-
-    return RougeScorer(list(kinds), use_stemmer=stemmed)
-
-
-def sentence_bleu(texts: Sequence[str], references: Sequence[str]) -> list[float]:
-    """SacreBLEU of each text alone, 0 to 100, effective order. Raises MissingExtra."""
-    sacrebleu = _sacrebleu()
-    bleu = sacrebleu.BLEU(effective_order=True)
-    pairs = zip(texts, references, strict=True)
-    return [float(bleu.sentence_score(text, [reference]).score) for text, reference in pairs]
-
-
-def corpus_bleu(texts: Sequence[str], references: Sequence[str]) -> tuple[float, str]:
-    """SacreBLEU over all texts together, 0 to 100, and its signature. Raises MissingExtra."""
-    if not texts:
-        return 0.0, ""
-    bleu = _sacrebleu().BLEU()
-    score = float(bleu.corpus_score(list(texts), [list(references)]).score)
-    return score, str(bleu.get_signature())
-
-
-def _sacrebleu() -> Any:
-    need_extra("eval", "SacreBLEU", "sacrebleu")
-    import sacrebleu
-
-    return sacrebleu

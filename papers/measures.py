@@ -1,4 +1,4 @@
-"""Measures that only the papers need: rewrites against a person's, chances against what was right, METEOR, Fisher's test."""
+"""Measures that only the papers need: rewrites against a person's, chances against what was right, METEOR, ROUGE, BLEU, Fisher's test."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def meteor(texts: Sequence[str], references: Sequence[str]) -> tuple[list[float]
 
     Raises MissingExtra.
     """
-    need_extra("eval", "METEOR", "nltk")
+    need_extra("papers", "METEOR", "nltk")
     import nltk
     from nltk.translate.meteor_score import single_meteor_score
 
@@ -117,3 +117,47 @@ class _NoSynonyms:
 
     def synsets(self, word: str) -> list[Any]:
         return []
+
+
+def rouge(
+    texts: Sequence[str], references: Sequence[str], kinds: Sequence[str] = ("rougeL",)
+) -> list[dict[str, float]]:
+    """F1 of each kind for each pair, by rouge-score as its command has it (no stemming). Raises MissingExtra."""
+    scorer = rouge_scorer(tuple(kinds))
+    measures = []
+    for text, reference in zip(texts, references, strict=True):
+        scores = scorer.score(reference, text)
+        measures.append({kind: float(scores[kind].fmeasure) for kind in kinds})
+    return measures
+
+
+def rouge_scorer(kinds: Sequence[str], *, stemmed: bool = False) -> Any:
+    """rouge-score's scorer: `score(reference, text)[kind]` has `precision`, `recall`, `fmeasure`."""
+    need_extra("papers", "ROUGE", "rouge_score")
+    from rouge_score.rouge_scorer import RougeScorer
+
+    return RougeScorer(list(kinds), use_stemmer=stemmed)
+
+
+def sentence_bleu(texts: Sequence[str], references: Sequence[str]) -> list[float]:
+    """SacreBLEU of each text alone, 0 to 100, effective order. Raises MissingExtra."""
+    sacrebleu = _sacrebleu()
+    bleu = sacrebleu.BLEU(effective_order=True)
+    pairs = zip(texts, references, strict=True)
+    return [float(bleu.sentence_score(text, [reference]).score) for text, reference in pairs]
+
+
+def corpus_bleu(texts: Sequence[str], references: Sequence[str]) -> tuple[float, str]:
+    """SacreBLEU over all texts together, 0 to 100, and its signature. Raises MissingExtra."""
+    if not texts:
+        return 0.0, ""
+    bleu = _sacrebleu().BLEU()
+    score = float(bleu.corpus_score(list(texts), [list(references)]).score)
+    return score, str(bleu.get_signature())
+
+
+def _sacrebleu() -> Any:
+    need_extra("papers", "SacreBLEU", "sacrebleu")
+    import sacrebleu
+
+    return sacrebleu

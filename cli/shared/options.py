@@ -70,7 +70,7 @@ def bench(settings: Settings, state: State, rerank: bool) -> Iterator[Bench]:
     from server.chat.loaded_models import Models
     from text.modules import need_extra
 
-    need_extra("eval", "Measuring", "ir_measures", "nltk", "rouge_score", "sacrebleu")
+    need_extra("eval", "Measuring", "ir_measures")
     fetch_models(settings, state, reranker=rerank)
     models = Models(settings)
     reranker = models.reranker() if rerank else None

@@ -15,8 +15,8 @@ from functools import cache
 from itertools import product
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from evaluation.judge import judged_as
-from evaluation.metrics import per_question, rouge_scorer
+from evaluation.answers import judged_as
+from evaluation.metrics import per_question
 from evaluation.run_folder import RunWriter, paired
 from evaluation.significance import estimate, estimate_of
 from index.fusion import fuse
@@ -33,7 +33,7 @@ from papers.citation_summaries.setups import (
 )
 from papers.decontextualization.snippets import SET as SNIPPETS
 from papers.decontextualization.snippets import Snippet
-from papers.measures import area
+from papers.measures import area, rouge_scorer
 from plugins.evidence.asking import QuoteAsker
 from plugins.evidence.explain import LEAD_NEAR, WhySource
 from plugins.evidence.rewrite_checks import EvidenceTexts

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TYPE_CHECKING, TypeAlias
 
+from evaluation.answers import judged_as
 from evaluation.diagnosis import CRITERION, JUDGED_RIGHT, RIGHT_F1
-from evaluation.judge import judged_as
 from evaluation.metrics import token_f1
 from evaluation.questions import EvaluationError, Question
 from evaluation.run_folder import Latency, RunWriter, Scores, Test, metrics_of, percentiles, tests_of

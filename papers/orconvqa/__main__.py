@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from papers.command_line import paper_app
+from papers.orconvqa.answers_command import answers as answers_command
 from papers.orconvqa.check_command import check as check_command
 from papers.orconvqa.compare_command import compare as compare_command
 from papers.orconvqa.dialogs_command import dialogs as dialogs_command
@@ -14,6 +15,7 @@ from papers.orconvqa.rewriting_command import rewriting as rewriting_command
 
 app = paper_app(
     "Conversational retrieval: rewriting, dialogs and propositions, measured.",
+    answers=answers_command,
     rewriting=rewriting_command,
     dialogs=dialogs_command,
     check=check_command,

@@ -1,4 +1,4 @@
-"""Score the answers of a run of `anaphora eval answers` with METEOR, BERTScore, and a model's perplexity."""
+"""Score the answers of a run of `python -m papers.orconvqa answers` with METEOR, BERTScore, and a model's perplexity."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ if TYPE_CHECKING:
 
 def responses(
     context: typer.Context,
-    run: Annotated[Path, typer.Argument(help="Folder of a run of `anaphora eval answers`.")],
+    run: Annotated[Path, typer.Argument(help="Folder of a run of `python -m papers.orconvqa answers`.")],
     encoder: Annotated[
         str, typer.Option(help="BERTScore's: hub id, folder or registered name; none leaves it out.")
     ] = "",
     model: LanguageModel = "none",
 ) -> None:
     """Print the mean METEOR, BERTScore and perplexity of a run's answers; --model says how likely each answer is."""
-    from evaluation.answers import plain, read_journal
+    from evaluation.answers import plain
     from evaluation.questions import json_rows
     from papers.command_line import with_model
     from papers.measures import meteor
+    from papers.orconvqa.answers import read_journal
     from papers.orconvqa.bertscore import BertScore
     from server.registry import resolve
 
@@ -42,7 +43,9 @@ def responses(
             if turn.status == "answered" and references.get(name)
         ]
     if not pairs:
-        raise InputError(f"{run} holds no answer beside a reference; `anaphora eval answers` makes such a run.")
+        raise InputError(
+            f"{run} holds no answer beside a reference; `python -m papers.orconvqa answers` makes such a run."
+        )
     texts, wanted = [text for _, text, _ in pairs], [reference for *_, reference in pairs]
     scores, name = meteor(texts, wanted)
     state.out.print(f"answers: {len(pairs)}", f"{name}: {fmean(scores):.3f}", sep="\n")

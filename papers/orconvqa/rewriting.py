@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from evaluation.metrics import corpus_bleu, rouge, sentence_bleu, token_f1
+from evaluation.metrics import token_f1
 from evaluation.questions import MissingSet, Question, present
 from evaluation.run_folder import Latency, RunWriter, metrics_of, percentiles, tests_of
 from evaluation.sets import PRODUCT_SOURCE
@@ -108,8 +108,8 @@ def measure(
 
 def _scores(asked: Sequence[Question], texts: Sequence[str], encoder: Encoder) -> dict[str, dict[str, float]]:
     references = [question.rewrite for question in asked]
-    rouges = rouge(texts, references)
-    bleu = sentence_bleu(texts, references)
+    rouges = measures.rouge(texts, references)
+    bleu = measures.sentence_bleu(texts, references)
     near = measures.similarities(texts, references, encoder.encode)
     return {
         question.id: {
@@ -136,7 +136,7 @@ def _overall(asked: Sequence[Question], rewrites: Sequence[Rewrite], dialogs: Se
         return estimate_of(of, dialogs)
 
     # Resampling whole corpora would take minutes: BLEU has no interval.
-    bleu, _ = corpus_bleu([r.text for r in rewrites], [question.rewrite for question in asked])
+    bleu, _ = measures.corpus_bleu([r.text for r in rewrites], [question.rewrite for question in asked])
     found = {
         "BLEU": Estimate.bare(bleu, len(asked)),
         "gate precision": gate("precision"),

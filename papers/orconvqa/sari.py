@@ -40,7 +40,7 @@ class Additions:
 @lru_cache(maxsize=8192)
 def types(text: str) -> frozenset[str]:
     """The types of a text. Raises MissingExtra."""
-    need_extra("eval", "SARI", "nltk")
+    need_extra("papers", "SARI", "nltk")
     from nltk.tokenize import NLTKWordTokenizer
 
     plain = _ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION))

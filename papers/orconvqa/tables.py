@@ -209,7 +209,7 @@ def _measured(runs: Sequence[EvaluationRun], kind: str, title: str, theirs: str)
     )
     notes = tuple(dict.fromkeys(note for run in runs if run.kind == kind for note in run.notes))
     remark = f"The paper reports {theirs}; its figures are {NOT_AT_HAND}."
-    missing = () if rows else (f"No run of `anaphora eval {kind}` was given: name its folder.",)
+    missing = () if rows else (f"No run of `python -m papers.orconvqa {kind}` was given: name its folder.",)
     return PaperSection(title, ("run", "set", "system", "measure", "ours", "n"), rows, (remark, *notes, *missing))
 
 

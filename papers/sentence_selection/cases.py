@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from evaluation.answers import overlaps
 from evaluation.questions import Question
 from evaluation.retrieval import Bench, index_set
 from evaluation.sets import EvalSet, Place, quoted_places
 from evaluation.systems import patient
 from papers.answerability import collecting
+from papers.orconvqa.answers import overlaps
 from rewriter.protocol import Rewriter
 from server.turn.decision import language_of_hits, models, signals
 from server.turn.events import Evidence

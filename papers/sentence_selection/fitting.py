@@ -16,8 +16,8 @@ import torch
 import torch.nn.functional as f
 from torch import Tensor, nn
 
-from evaluation.answers import overlaps
 from papers.answerability import fitting as decisions
+from papers.orconvqa.answers import overlaps
 from papers.sentence_selection.cases import Case
 from server.turn import evidence as selection
 from server.turn.decision import WITH_QUESTION, models

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -54,3 +56,47 @@ def test_bertscore_follows_its_definition(model_home: Path) -> None:
     swapped = bert.score(["Leave lasts ten weeks."], ["The leave takes ten weeks."])[0]
     assert (swapped.precision, swapped.recall) == pytest.approx((near.recall, near.precision), abs=1e-4)
     assert bert.name == "all-minilm-l6-v2, layer 6"
+
+
+TEXTS = ["How long does parental leave last?", "and by fax?", "What does a new badge cost in euros?", "Yes."]
+REFERENCES = [
+    "How long does parental leave last?",
+    "Can I send form PL-7 by fax?",
+    "What does a new badge cost?",
+    "No.",
+]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    own, wanted = tmp_path / "own.txt", tmp_path / "wanted.txt"
+    own.write_text("\n".join(TEXTS) + "\n", "utf-8")
+    wanted.write_text("\n".join(REFERENCES) + "\n", "utf-8")
+    return own, wanted
+
+
+def run(*words: str) -> str:
+    return subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+def test_bleu_is_what_sacrebleus_command_says(files: tuple[Path, Path]) -> None:
+    own, wanted = files
+    score, signature = metrics.corpus_bleu(TEXTS, REFERENCES)
+    printed = run("sacrebleu", str(wanted), "-i", str(own), "-m", "bleu", "-b", "-w", "6")
+    assert float(printed) == pytest.approx(score, abs=1e-6)
+    assert "smooth:exp" in signature
+    single = run("sacrebleu", str(wanted), "-i", str(own), "-m", "bleu", "-b", "-w", "6", "--sentence-level")
+    assert [float(line) for line in single.split()] == pytest.approx(metrics.sentence_bleu(TEXTS, REFERENCES), abs=1e-6)
+    assert metrics.corpus_bleu([], []) == (0.0, "")
+
+
+def test_rouge_is_what_rouge_scores_command_says(files: tuple[Path, Path], tmp_path: Path) -> None:
+    own, wanted = files
+    out = tmp_path / "rouge.csv"
+    words = [f"--target_filepattern={wanted}", f"--prediction_filepattern={own}", f"--output_filename={out}"]
+    run("rouge_score.rouge", *words, "--rouge_types=rougeL,rouge1", "--use_stemmer=false")
+    lines = dict(line.rsplit(",", 3)[0::2] for line in out.read_text().splitlines()[1:])
+    ours = metrics.rouge(TEXTS, REFERENCES, ("rougeL", "rouge1"))
+    for kind in ("rougeL", "rouge1"):
+        mean = sum(one[kind] for one in ours) / len(ours)
+        assert float(lines[f"{kind}-F"]) == pytest.approx(mean, abs=1e-5)

@@ -17,7 +17,7 @@ from tests.evaluation import evaluation_data as data
 def test_without_any_run_the_tables_say_what_is_missing() -> None:
     text = paper.text([])
     assert "| the paper | section | T5 | not at hand | not at hand | not at hand | .48 |" in text
-    assert "No run of `anaphora eval answers` was given" in text
+    assert "No run of `python -m papers.orconvqa answers` was given" in text
     assert text.count("## ") == len(paper.SUBJECTS)
 
 

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from cli import app
 from evaluation import run_folder
-from evaluation.answers import AnsweredTurn, measure, plain, read_journal
+from evaluation.answers import AnsweredTurn, plain
 from evaluation.questions import BadRow, Question
 from evaluation.sets import EvalSet, JudgedLevel
+from papers.orconvqa.__main__ import app
+from papers.orconvqa.answers import measure, read_journal
 from server.settings import Settings
 from testing.openai_server import FakeOpenAIServer
 from tests.evaluation import evaluation_data as data
@@ -52,7 +53,7 @@ def home(model_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
 
 
 def answers(tmp_path: Path, url: str, *options: str) -> Any:
-    words = ["eval", "answers", "--sets", "mtrag-offices", "--data", str(tmp_path / "data"), "--model", url]
+    words = ["answers", "--sets", "mtrag-offices", "--data", str(tmp_path / "data"), "--model", url]
     return CliRunner().invoke(app, [*words, "--name", "one", *options])
 
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from server.plugins import Plugin
+from pydantic import Field
+
+from server.plugins import Plugin, SettingsGroup
 
 plugin = Plugin(
     name="insights",
     summary="Report what people ask and what the documents lack.",
-    settings="plugins.insights.settings:InsightsSettings",
+    settings="plugins.insights:InsightsSettings",
     workbench={"health": "plugins.insights:workbench_health"},
     routers=("plugins.insights.topics:router",),
 )
+
+
+class InsightsSettings(SettingsGroup):
+    """Configure insights."""
+
+    enabled: bool = Field(True, description="Let agents see what people ask, grouped by meaning.")

@@ -15,9 +15,9 @@ from fastapi.responses import Response
 from pydantic import Field
 
 from index.encoders import Vectors
+from plugins.insights import InsightsSettings
 from plugins.insights.disagreements import Disagreement, disagreements
 from plugins.insights.gaps import AGAIN, Closed, closed_by, draft, escaped
-from plugins.insights.settings import InsightsSettings
 from server.api.dependencies import CollectionFilter, Service
 from server.chat.authorization import ServiceBase, requires
 from server.chat.error_mapping import Forbidden, checked_name, index_errors, run_blocking

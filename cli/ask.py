@@ -22,7 +22,7 @@ import typer
 from cli.shared.error_handler import ExitCode
 from cli.shared.options import Answering, Where, overriding
 from cli.shared.state import InputError, State, state_of
-from text.links import without_links
+from text.blocks import without_links
 from text.modules import need_extra
 from text.sanitize import sanitize_line
 

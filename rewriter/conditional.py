@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from rewriter import guard
-from rewriter.gate import RewriteGate
 from rewriter.load import Serving, load_rewriter, packaged_folder, verify
 from rewriter.onnx_weights import TOKENIZER, read_tokenizer
-from rewriter.protocol import Conversation, Rewrite, Rewriter, RunError
+from rewriter.protocol import Conversation, Rewrite, RewriteGate, Rewriter, RunError
 from text.asking import BETWEEN
 from text.modules import need_extra
 from text.sanitize import escape

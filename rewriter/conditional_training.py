@@ -33,9 +33,8 @@ from rewriter.conditional import (
     read_description,
 )
 from rewriter.examples import RewriteExample, normalised, read_examples
-from rewriter.gate import RewriteGate, fit
 from rewriter.onnx_weights import TOKENIZER, multiplied_out
-from rewriter.protocol import RecipeError, Rewriter, TrainingError
+from rewriter.protocol import RecipeError, RewriteGate, Rewriter, TrainingError, fit
 from rewriter.recipe import ConditionalModelPart, LoraPart, Recipe
 from rewriter.training import out_of_memory
 from text.files import replacing

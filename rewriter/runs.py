@@ -16,9 +16,8 @@ from typing import Any
 
 from filelock import FileLock
 
-from rewriter.gate import RewriteGate
 from rewriter.load import REWRITERS, RunKind, Serving, describe, load_rewriter
-from rewriter.protocol import RunError
+from rewriter.protocol import RewriteGate, RunError
 from text.files import NAME_RULE, is_name, write_json
 
 PROMOTED = "promoted.json"

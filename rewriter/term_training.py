@@ -21,10 +21,9 @@ import torch
 from torch import Tensor, nn
 
 from rewriter.examples import RewriteExample, read_examples
-from rewriter.gate import RewriteGate, fit
 from rewriter.load import packaged_folder
 from rewriter.onnx_weights import TOKENIZER, multiplied_out, put_tokenizer, write_int8
-from rewriter.protocol import Message, RecipeError, TrainingError
+from rewriter.protocol import Message, RecipeError, RewriteGate, TrainingError, fit
 from rewriter.recipe import Recipe, TermModelPart
 from rewriter.terms import INPUTS, MODEL, OUTPUTS, TYPES, ConversationReader, Floats, Reading, TermScorer
 from text.words import stems

@@ -21,10 +21,9 @@ import numpy as np
 import numpy.typing as npt
 import regex
 
-from rewriter.gate import RewriteGate, probability
 from rewriter.load import DESCRIPTION, Serving, verify
 from rewriter.onnx_weights import TOKENIZER, read_tokenizer
-from rewriter.protocol import Conversation, Message, Rewrite, RunError, Term
+from rewriter.protocol import Conversation, Message, Rewrite, RewriteGate, RunError, Term, probability
 from text.words import FUNCTION_WORDS, stem, stems
 
 if TYPE_CHECKING:

@@ -89,8 +89,7 @@ def check_home(settings: Settings) -> Iterator[Finding]:
 def check_database(settings: Settings) -> Iterator[Finding]:
     """The database, where there is one, can be read from its first page to its last."""
     from server.store import StoreError
-    from server.store.database import read_only
-    from server.store.sqlite import find_damage, no_room
+    from server.store.database import find_damage, no_room, read_only
 
     path = settings.database_at
     if isinstance(path, Path) and not path.exists():

@@ -11,7 +11,7 @@ from papers.document_reading.reader import open_reader
 from rewriter.conditional import read_description
 from rewriter.conditional_training import ConditionalFamily, fit_gate
 from rewriter.examples import RewriteExample, normalised
-from rewriter.gate import RewriteGate
+from rewriter.protocol import RewriteGate
 from rewriter.recipe import Recipe
 
 

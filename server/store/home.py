@@ -28,10 +28,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from index.errors import CollectionCorrupt, CollectionNotFound, InvalidName
 from index.version import CollectionFolder
-from server.store.database import Database, read_only
+from server.store.database import Database, find_damage, read_only
 from server.store.jobs import any_alive
 from server.store.records import BackupError, HomeBusy
-from server.store.sqlite import find_damage
 from text.files import is_name, replacing, write_text
 
 log = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ import regex
 
 from server.turn.events import Evidence
 from server.turn.support import Support
-from text.links import without_links
+from text.blocks import without_links
 from text.words import stems
 
 _ARTICLES = r"(?:an?|the|ein(?:e|en|em|er)?|der|die|das|une?|les?|la|l['’]|el|los|las|una?)"

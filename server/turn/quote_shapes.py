@@ -26,7 +26,7 @@ from server.turn.markdown_blocks import (
 )
 from server.turn.support import Support
 from server.turn.tables import MarkdownTable, TableRow, named, table_at, tables
-from text.links import without_linked, without_links
+from text.blocks import without_linked, without_links
 
 PARAGRAPH = 600
 """Characters of a paragraph, an item or the steps that are quoted whole for one of their sentences."""

@@ -14,7 +14,7 @@ from server.turn.events import Evidence
 from server.turn.markdown_blocks import FRAME, fence_above, step_lists
 from server.turn.support import Support
 from server.turn.tables import head_above, table_at
-from text.links import without_links
+from text.blocks import without_links
 from text.sanitize import sanitize_text
 
 CUT = "…"

@@ -13,8 +13,7 @@ from functools import lru_cache
 
 import regex
 
-from text.blocks import block_parser, line_starts
-from text.links import without_links
+from text.blocks import block_parser, line_starts, without_links
 from text.sentences import trim
 
 _ROW = regex.compile(r"\s*\|(?=.*[^\s|:-]).*\|\s*")

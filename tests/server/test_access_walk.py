@@ -21,7 +21,7 @@ from reportlab.pdfgen.canvas import Canvas
 from starlette.routing import Mount
 
 from server.access import Role
-from server.api.security.sign_in import COOKIE
+from server.api.security.authentication import COOKIE
 from server.store import credentials
 from ui.gate import PageGate
 

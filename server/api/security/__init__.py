@@ -11,8 +11,13 @@ from typing import TYPE_CHECKING
 from starlette.middleware import Middleware
 
 from server.api.security.authentication import AuthMiddleware
-from server.api.security.origins import BodySizeMiddleware, OriginMiddleware, SecurityHeaders
-from server.api.security.proxy import ProxyHeaders, client_address
+from server.api.security.origins import (
+    BodySizeMiddleware,
+    OriginMiddleware,
+    ProxyHeaders,
+    SecurityHeaders,
+    client_address,
+)
 from server.api.security.throttle import RequestLimit
 from server.plugins import parts
 

@@ -1,25 +1,236 @@
-"""Authentication of a request: the one place that makes a `Principal` of it."""
+"""Authentication: sign-in by a form or a plugin, and the one place that makes a `Principal` of a request."""
 
 from __future__ import annotations
 
+import html
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from urllib.parse import quote
+from typing import Literal
+from urllib.parse import parse_qs, quote
 
+from sqlalchemy import Connection
 from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection, Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from server.access import LOCAL, NOBODY, Principal, SignInFailed
 from server.api.error_responses import error_response, is_api
-from server.api.security.proxy import client_address
-from server.api.security.sign_in import COOKIE, Authenticator, SignIn
+from server.api.security.origins import client_address
 from server.api.security.throttle import KeyLookup
+from server.audit_log import account, entry, note
 from server.plugins import paths
 from server.store import Database, StoreError, credentials
+from text.translation import RIGHT_TO_LEFT, gettext, speak, spoken, wanted
+
+COOKIE = "anaphora_session"
+KEY_SESSION_SECONDS = 30 * 24 * 3600
+FORM_FIELDS = 16
+
+_PAGE = """<!doctype html><html lang="{language}" dir="{direction}"><meta charset="utf-8"><title>Anaphora</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">{head}
+<style>:root{{color-scheme:light dark;font:16px/1.5 system-ui,sans-serif}}body{{display:grid;place-items:center;
+min-height:90vh;margin:0 1rem}}main{{width:min(26rem,100%)}}input,button,.button{{font:inherit;width:100%;
+box-sizing:border-box;padding:.5rem;margin:.25rem 0;display:block}}.button{{border:1px solid;border-radius:.25rem;
+text-align:center;text-decoration:none;color:inherit}}.problem{{color:#c22}}</style>
+<main><h1>Anaphora</h1>{body}</main></html>"""
+
+_FORM = """<form method="post" action="/login">
+<label>{key} <input name="key" type="password" autocomplete="current-password" required{focus}></label>
+<input type="hidden" name="next" value="{following}"><button>{open}</button>
+<p>{made}</p></form>"""
+
+
+class Authenticator:
+    """A further way to sign in, which a plugin brings; each part does nothing here.
+
+    `links` are buttons of the sign-in page: a label and a path below `/login/`. `identity_headers` are headers by which
+    a trusted proxy says who signed in.
+    """
+
+    links: Mapping[str, str] = {}
+    identity_headers: Sequence[str] = ()
+
+    def identify(self, headers: Mapping[str, Sequence[str]]) -> Principal | None:
+        """Return who a trusted proxy says sends a request, from its identity headers. Raises SignInFailed."""
+        return None
+
+    def admits(self, principal: Principal) -> bool:
+        """Return whether the session of a principal still counts."""
+        return True
+
+    async def answer(self, request: Request, sign_in: SignIn) -> Response | None:
+        """Answer a request below `/login/`; None for the path of another. Raises StoreError."""
+        return None
+
+    async def logout_address(self, id_token: str, back: str) -> str | None:
+        """Return where whoever signed in with `id_token` goes to leave there too, and then comes `back`."""
+        return None
+
+
+class SignIn:
+    """Answers `/login`, what is below it, and `/logout`; everything else is not its business."""
+
+    def __init__(self, database: Database, keys: KeyLookup, authenticators: Sequence[Authenticator]) -> None:
+        self._database = database
+        self._keys = keys
+        self._authenticators = authenticators
+
+    async def answer(self, request: Request) -> Response | None:
+        """Return the response to somebody who signs in or out, None for any other request. Raises StoreError."""
+        path = request.url.path.rstrip("/")
+        if path == "/logout":
+            return await self._logout(request)
+        if not path.startswith("/login"):
+            return None
+        speak(wanted(request.cookies, request.headers.get("accept-language")))
+        if path == "/login":
+            if request.method == "POST":
+                return await self._with_key(request)
+            return self._page(request.query_params.get("next", "/"))
+        if wait := self._keys.wait(client_address(request.scope)):
+            return self._too_many("/", wait)
+        for authenticator in self._authenticators:
+            if response := await authenticator.answer(request, self):
+                return response
+        return None
+
+    async def begin(
+        self,
+        request: Request,
+        response: Response,
+        principal: Principal,
+        seconds: float,
+        key_id: str | None = None,
+        id_token: str = "",
+    ) -> None:
+        """Begin a session. One that the browser had ends, so that nobody can lay one under a person's sign-in."""
+        if before := request.cookies.get(COOKIE):
+            await self._database.write(credentials.end_session, before)
+        record = entry(replace(principal, origin=client_address(request.scope)), "session.begin")
+
+        def write(connection: Connection) -> str:
+            account(connection, record)
+            return credentials.begin_session(connection, principal, seconds, key_id, id_token)
+
+        set_cookie(response, request, COOKIE, await self._database.write(write), int(seconds))
+
+    def problem(self, request: Request, failed: SignInFailed, following: str) -> Response:
+        """Return the sign-in page with the reason; a refusal counts as a wrong try of the address."""
+        if failed.status < 500:
+            self._keys.wrong(client_address(request.scope), "session.begin")
+        return self._page(following, str(failed), failed.status)
+
+    async def _with_key(self, request: Request) -> Response:
+        try:
+            fields = parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=FORM_FIELDS)
+        except ValueError:
+            # Whoever knows no key yet would keep everybody waiting with a million of them.
+            fields = {}
+        secret, following = fields.get("key", [""])[0].strip(), fields.get("next", ["/"])[0]
+        key, wait = await self._keys.find(client_address(request.scope), secret)
+        if wait:
+            return self._too_many(following, wait)
+        if key is None:
+            return self._page(following, gettext("This key is not known, or it was revoked."), 401)
+        response = RedirectResponse(local_path(following), 303)
+        await self.begin(request, response, key.principal, KEY_SESSION_SECONDS, key.id)
+        return response
+
+    async def _logout(self, request: Request) -> Response:
+        """End the session here, not only in the browser. A page elsewhere cannot: the cookie is not sent along."""
+        address = "/"
+        session = request.cookies.get(COOKIE)
+        if session:
+            principal = await self._database.read(credentials.find_session, session)
+            id_token = await self._database.write(credentials.end_session, session)
+            if principal:
+                note(self._database, replace(principal, origin=client_address(request.scope)), "session.end")
+            for authenticator in self._authenticators if id_token else ():
+                address = await authenticator.logout_address(id_token, here(request, "/login")) or "/login"
+        response = RedirectResponse(address, 303)
+        if session:
+            response.delete_cookie(COOKIE, httponly=True, samesite="strict")
+        return response
+
+    def _too_many(self, following: str, wait: int) -> Response:
+        message = gettext("Too many wrong tries. Try again in %(seconds)s s.", seconds=wait)
+        return self._page(following, message, 429, {"Retry-After": str(wait)})
+
+    def _page(
+        self, following: str, problem: str = "", status: int = 200, headers: Mapping[str, str] | None = None
+    ) -> Response:
+        """Ask for a key, and offer the other ways to sign in; `following` is where to go then."""
+        following = local_path(following)
+        parts = [f'<p class="problem">{html.escape(problem)}</p>'] if problem else []
+        links = [link for authenticator in self._authenticators for link in authenticator.links.items()]
+        for name, path in links:
+            label = html.escape(gettext("Sign in with %(name)s", name=name))
+            parts.append(f'<p><a class="button" href="{path}?next={quote(following, safe="/")}">{label}</a></p>')
+        hint = html.escape(gettext("Keys are made with %(command)s on the server."))
+        parts.append(
+            _FORM.format(
+                key=html.escape(gettext("API key")),
+                open=html.escape(gettext("Open")),
+                made=hint % {"command": "<code>anaphora keys create NAME</code>"},
+                following=html.escape(following),
+                focus="" if links else " autofocus",
+            )
+        )
+        return _html("\n".join(parts), status, headers=headers)
+
+
+def onward_page(following: str) -> Response:
+    """Return a page that goes on to another here.
+
+    It is no redirect, because at the end of a way that began at another site a browser leaves the session's cookie
+    (SameSite=Strict) at home.
+    """
+    address = html.escape(quote(local_path(following), safe="/?&=%#:@,;+~!$'()*"))
+    head = f'<meta http-equiv="refresh" content="0;url={address}">'
+    texts = html.escape(gettext("Signed in.")), html.escape(gettext("Go on"))
+    return _html(f'<p>{texts[0]} <a href="{address}">{texts[1]}</a></p>', head=head)
+
+
+def local_path(path: str) -> str:
+    """Return `path` if it stays on this server, else the page."""
+    stays = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable() and len(path) <= 1000
+    return path if stays else "/"
+
+
+def here(request: Request, path: str) -> str:
+    """Return the address of a path of this server, as the browser knows it."""
+    return str(request.url.replace(path=path, query="", fragment=""))
+
+
+def set_cookie(
+    response: Response,
+    request: Request,
+    name: str,
+    value: str,
+    seconds: int,
+    path: str = "/",
+    same_site: Literal["lax", "strict"] = "strict",
+) -> None:
+    """Set a cookie that scripts cannot read, for TLS only where the browser came by it."""
+    response.set_cookie(
+        name,
+        value,
+        max_age=seconds,
+        path=path,
+        httponly=True,
+        samesite=same_site,
+        secure=request.url.scheme == "https",
+    )
+
+
+def _html(body: str, status: int = 200, *, head: str = "", headers: Mapping[str, str] | None = None) -> Response:
+    direction = "rtl" if spoken() in RIGHT_TO_LEFT else "ltr"
+    page = _PAGE.format(language=spoken(), direction=direction, head=head, body=body)
+    return HTMLResponse(page, status, {"Cache-Control": "no-store", **(headers or {})})
+
 
 log = logging.getLogger(__name__)
 

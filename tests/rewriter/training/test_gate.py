@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from rewriter.gate import RewriteGate, fit
+from rewriter.protocol import RewriteGate, fit
 
 
 def test_a_fit_finds_the_probabilities_that_made_the_labels() -> None:

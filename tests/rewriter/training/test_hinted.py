@@ -10,9 +10,8 @@ import pytest
 from rewriter.conditional import ConditionalRewriter, Decided, Form, Stop, read_description
 from rewriter.conditional_training import IGNORED, ConditionalFeatures, collate
 from rewriter.examples import RewriteExample
-from rewriter.gate import RewriteGate
 from rewriter.load import describe
-from rewriter.protocol import Conversation, Message, Rewrite, Term
+from rewriter.protocol import Conversation, Message, Rewrite, RewriteGate, Term
 from rewriter.recipe import Recipe
 
 TALK = Conversation((Message("user", "How do I renew a bus pass?"), Message("assistant", "Ask the office.")))

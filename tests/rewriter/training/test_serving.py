@@ -25,9 +25,8 @@ from rewriter.conditional import (
 )
 from rewriter.conditional_training import convert
 from rewriter.examples import RewriteExample, read_examples
-from rewriter.gate import RewriteGate
 from rewriter.load import Serving, describe, load_rewriter
-from rewriter.protocol import Conversation, Message, Rewriter, RunError
+from rewriter.protocol import Conversation, Message, RewriteGate, Rewriter, RunError
 from rewriter.recipe import Recipe
 from tests.tiny_models import tiny_llama
 

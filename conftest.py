@@ -7,14 +7,16 @@ of tests belong in `tmp_path`.
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+import typer.testing
 
 if TYPE_CHECKING:
     from index.encoders import Encoder
@@ -31,6 +33,27 @@ MODELS = (
 REPOSITORY = Path(__file__).resolve().parent
 # Read at import, before the environment is cleaned for the first test.
 TEST_HOME = Path(os.environ.get("ANAPHORA_TEST_HOME") or REPOSITORY / ".home").resolve()
+
+
+def pytest_collection_finish() -> None:
+    """Spare the collector what stays: it would look at all modules again in each of its rounds."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def commands() -> None:
+    """Read the signatures of all commands once for each set of groups, and not with each call of a command."""
+    build = typer.testing._get_command
+    trees: dict[tuple[int, int, int], Any] = {}
+
+    def command(app: typer.Typer) -> Any:
+        key = (id(app), len(app.registered_commands), len(app.registered_groups))
+        if key not in trees:
+            trees[key] = build(app)
+        return trees[key]
+
+    typer.testing._get_command = command
 
 
 @pytest.fixture(scope="session")

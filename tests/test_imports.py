@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise, takewhile
 from pathlib import Path
@@ -106,12 +107,14 @@ def started(tree: ast.AST) -> Iterator[tuple[int, str]]:
                     yield node.lineno, name
 
 
-TREES = {path: ast.parse(path.read_text("utf-8")) for path in MODULES}
+@cache
+def trees() -> dict[Path, ast.Module]:
+    return {path: ast.parse(path.read_text("utf-8")) for path in MODULES}
 
 
 def test_a_package_imports_and_starts_only_the_packages_below_it() -> None:
     wrong = []
-    for path, tree in TREES.items():
+    for path, tree in trees().items():
         allowed = ROOMS[path.relative_to(REPOSITORY).parts[0]]
         wrong += [
             f"{name_of(path)}:{line} uses {name}"
@@ -125,7 +128,7 @@ def test_no_folder_holds_a_cycle() -> None:
     """Children of a folder, files and packages alike, import each other in one direction only."""
     known = {module_of(path) for path in MODULES}
     edges: dict[str, dict[str, set[str]]] = {}
-    for path, tree in TREES.items():
+    for path, tree in trees().items():
         source = module_of(path)
         for _, name in (*at_runtime(tree), *started(tree)):
             target = next((name.rsplit(".", n)[0] for n in range(2) if name.rsplit(".", n)[0] in known), "")
@@ -146,7 +149,7 @@ def test_no_folder_holds_a_cycle() -> None:
 
 def test_importing_a_module_loads_no_heavy_library() -> None:
     wrong = []
-    for path, tree in TREES.items():
+    for path, tree in trees().items():
         heavy = HEAVY - MAY_LOAD.get(name_of(path), set())
         wrong += [
             f"{name_of(path)}:{line} imports {name} when it is imported; move it into the function that needs it"
@@ -185,7 +188,7 @@ def test_programs_that_are_started_are_seen() -> None:
 
 def test_a_class_name_means_one_thing() -> None:
     homes: dict[str, list[str]] = {}
-    for path, tree in TREES.items():
+    for path, tree in trees().items():
         for node in tree.body:
             if isinstance(node, ast.ClassDef):
                 homes.setdefault(node.name, []).append(name_of(path))

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from opentelemetry import context, trace
 from opentelemetry.trace import SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.requests import HTTPConnection
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.api import error_responses
@@ -25,7 +26,7 @@ from server.api.security import RequestLimit, door
 from server.chat import ChatService
 from server.mcp_tools import MCP_PATH, McpEndpoint
 from server.metrics import Metrics
-from server.plugins import parts
+from server.plugins import installed_plugins, parts
 from server.settings import Settings
 from server.tracing import Tracing
 from text.translation import speak, wanted
@@ -83,11 +84,19 @@ def _api(*, with_keys: bool, **more: Any) -> FastAPI:
         **more,
     )
     error_responses.install(app)
-    for router in (*ROUTERS, *parts("routers")):
-        app.include_router(router, responses=error_responses.ERRORS)
-    app.include_router(OPERATIONS)
+    app.router.routes += _routes(tuple(installed_plugins()))
     _describe(app, with_keys=with_keys)
     return app
+
+
+@cache
+def _routes(plugins: tuple[str, ...]) -> list[BaseRoute]:
+    """Return the API's routes with those of `plugins`, the installed ones. Reading their signatures takes long."""
+    every = APIRouter()
+    for router in (*ROUTERS, *parts("routers")):
+        every.include_router(router, responses=error_responses.ERRORS)
+    every.include_router(OPERATIONS)
+    return every.routes
 
 
 def _describe(app: FastAPI, *, with_keys: bool) -> None:

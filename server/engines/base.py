@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 import httpx
 
-from server.engines.streaming import StreamingChatOpenAI
 from server.settings import LLMSettings
 from server.settings.groups import ServedBy
 from text.recorder import trace_headers
@@ -108,6 +107,8 @@ def openai_chat_model(
     The key is the one of the settings: `OPENAI_API_KEY` of the environment is not sent to whoever is configured.
     """
     from pydantic import SecretStr
+
+    from server.engines.streaming import StreamingChatOpenAI
 
     key = settings.api_key.get_secret_value()
     return StreamingChatOpenAI(

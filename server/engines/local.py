@@ -44,7 +44,7 @@ class SocketTransport(httpx.HTTPTransport):
     """For `httpx.Client`: blocks for at most `seconds` until the engine takes the request."""
 
     def __init__(self, socket: str, supervisor: Supervisor, seconds: float) -> None:
-        super().__init__(uds=socket, limits=_LIMITS)
+        super().__init__(verify=False, uds=socket, limits=_LIMITS)
         self._supervisor = supervisor
         self._seconds = seconds
 
@@ -76,7 +76,7 @@ class AsyncSocketTransport(httpx.AsyncHTTPTransport):
     """For `httpx.AsyncClient`: waits for at most `seconds` until the engine takes the request."""
 
     def __init__(self, socket: str, supervisor: Supervisor, seconds: float) -> None:
-        super().__init__(uds=socket, limits=_LIMITS)
+        super().__init__(verify=False, uds=socket, limits=_LIMITS)
         self._supervisor = supervisor
         self._seconds = seconds
 
@@ -152,6 +152,7 @@ class LocalEngine(Engine):
             supervisor = self._running.supervisor
         supervisor.start()
         try:
+            self.chat_model()  # its library is imported while the model loads
             supervisor.wait_ready(LOAD_SECONDS)
         except EngineFailed:
             self.stop()

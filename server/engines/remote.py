@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hmac
 import secrets
+import ssl
 import threading
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -22,6 +24,12 @@ CONNECT_SECONDS = 10.0
 _HEALTH_SECONDS = 2.0
 _RETRIES = 2
 """Tries again when a connection fails or the server says 429 or 5xx, before anything was streamed."""
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    # Reading the certificates takes longer than all else of a client.
+    return httpx.create_ssl_context()
 
 
 STARTING = {"ollama": "ollama serve", "vllm": "vllm serve MODEL"}
@@ -68,7 +76,7 @@ class RemoteEngine(Engine):
             if self._clients is not None:
                 return
             timeout = request_timeout(self._llm)
-            client = httpx.Client(timeout=timeout, event_hooks=TRACED)
+            client = httpx.Client(timeout=timeout, verify=_tls(), event_hooks=TRACED)
             try:
                 self._base_url, listed = self._find(client)
                 if not self._model and not listed:
@@ -85,8 +93,11 @@ class RemoteEngine(Engine):
             self.window = self._windows.get(self._model, 0)
             # How many turns run at once is the service's decision: a pool of its own would let others starve.
             unbounded = httpx.Limits(max_connections=None, max_keepalive_connections=50)
-            self._clients = (client, httpx.AsyncClient(timeout=timeout, limits=unbounded, event_hooks=ATRACED))
+            self._clients = (client, httpx.AsyncClient(
+                timeout=timeout, verify=_tls(), limits=unbounded, event_hooks=ATRACED
+            ))
             self._chat_model = None
+        self.chat_model()  # its library is imported now, not with the first turn
 
     def stop(self) -> None:
         with self._lock:

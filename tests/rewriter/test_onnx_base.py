@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from rewriter.conditional import EXPORT, SPECIAL_TOKENS, WEIGHTS, Ct2Engine, Form, Lengths
-from rewriter.conditional_training import convert, open_tokenizer, pretrained, save_weights
 from rewriter.protocol import RecipeError
 
-torch = pytest.importorskip("torch")
+
+@pytest.fixture(autouse=True)
+def torch_is_there() -> None:
+    pytest.importorskip("torch")
 
 
 def vocabulary() -> Any:
@@ -27,6 +29,7 @@ def vocabulary() -> Any:
 
 
 def export(module: Any, inputs: dict[str, Any], path: Path) -> None:
+    import torch
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     plain = path.with_suffix(".plain")
@@ -40,7 +43,10 @@ def export(module: Any, inputs: dict[str, Any], path: Path) -> None:
 
 @pytest.mark.parametrize("gated", [True, False], ids=["gated", "plain"])
 def test_a_t5_in_onnx_files_is_opened_as_it_was_exported(tmp_path: Path, gated: bool) -> None:
+    import torch
     from transformers import T5Config, T5ForConditionalGeneration
+
+    from rewriter.conditional_training import open_tokenizer, pretrained
 
     torch.manual_seed(3)
     config: Any = T5Config(
@@ -97,6 +103,8 @@ def test_a_t5_in_onnx_files_is_opened_as_it_was_exported(tmp_path: Path, gated: 
 
 
 def test_two_onnx_files_of_something_else_are_no_t5(model_home: Path, tmp_path: Path) -> None:
+    from rewriter.conditional_training import pretrained
+
     for name in ("encoder.onnx", "decoder.onnx"):
         (tmp_path / name).symlink_to(model_home / "models" / "bge-small-en-v1.5" / "model_int8.onnx")
     with pytest.raises(RecipeError, match="holds no T5 in int8 ONNX files"):
@@ -104,9 +112,11 @@ def test_two_onnx_files_of_something_else_are_no_t5(model_home: Path, tmp_path: 
 
 
 def test_an_output_layer_of_its_own_is_exported_with_its_own_logits(tmp_path: Path) -> None:
+    import torch
     from transformers import T5Config, T5ForConditionalGeneration
 
     from papers.orconvqa.families import TorchEngine
+    from rewriter.conditional_training import convert, save_weights
 
     torch.manual_seed(4)
     tokenizer = vocabulary()

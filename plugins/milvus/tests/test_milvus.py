@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from pydantic import ValidationError
-from pymilvus import MilvusClient
 
 from index.collection import Collection, delete_collection
 from index.documents import Document
@@ -151,6 +150,8 @@ def test_a_collection_lives_in_milvus(
     with pytest.raises(CollectionMismatch, match="store_url"):
         Collection.open(tmp_path, "docs", words)
     if where == "server":
+        from pymilvus import MilvusClient
+
         client = MilvusClient(server)
         assert len(client.list_collections()) == 4, "vectors and words of the version that serves and the one before"
 

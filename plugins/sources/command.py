@@ -53,7 +53,9 @@ def add(
         str, typer.Argument(help="A folder, an address, s3://BUCKET/PREFIX, or nothing for --kind push.")
     ] = "",
     collection: Annotated[str, typer.Option("--collection", "-c", help="The collection; made if it is new.")] = "",
-    kind: Annotated[str, typer.Option(help="folder, git, web, s3 or push; empty: by the location.")] = "",
+    kind: Annotated[
+        str, typer.Option(help="Empty: folder, git, web or s3, by the location; the page on sources names the others.")
+    ] = "",
     every: Annotated[str, typer.Option(help="How often: 30m, 6h, 1d.")] = "",
     option: Annotated[
         list[str] | None,

@@ -263,7 +263,7 @@ def open_connector(source: Source, cache: Path, *, private_hosts: Collection[str
     """Return the connector for a source; `cache` is a folder of its own. Raises SourceError, for kind `push` too."""
     if source.kind == "push":
         raise SourceError(f"{source.name} is not read from anywhere: documents are pushed to it")
-    if source.kind in ("web", "s3"):
+    if source.kind not in ("folder", "git"):
         libraries = ("httpcore", "httpx_auth", "protego")
         need_extra("sources", f"A source of kind {source.kind}", *libraries, error=SourceError)
     guard = Guard(frozenset(name.lower() for name in private_hosts))

@@ -19,7 +19,9 @@ from server.plugins import SettingsGroup
 from text.files import NAME_CHARS, NAME_PATTERN
 from text.sanitize import is_showable
 
-SourceKind: TypeAlias = Literal["folder", "git", "web", "s3", "push"]
+SourceKind: TypeAlias = Literal[
+    "folder", "git", "web", "s3", "push", "github", "gitlab", "openapi", "confluence", "discourse"
+]
 Name: TypeAlias = Annotated[str, Field(pattern=NAME_PATTERN, max_length=NAME_CHARS)]
 Pause: TypeAlias = Callable[[float], None]
 """Waits so many seconds, 0 too; raises IndexingCancelled if the work should stop."""
@@ -31,6 +33,11 @@ _OPTIONS: dict[SourceKind, frozenset[str]] = {
     "web": frozenset({"sitemap", "prefix", "depth", "pages", "delay"}),
     "s3": frozenset({"link", "endpoint", "region"}),
     "push": frozenset(),
+    "github": frozenset({"threads", "labels", "pages", "endpoint"}),
+    "gitlab": frozenset({"labels", "pages", "endpoint"}),
+    "openapi": frozenset({"link"}),
+    "confluence": frozenset({"pages"}),
+    "discourse": frozenset({"pages"}),
 }
 _BRANCH = re.compile(r"[A-Za-z0-9_][\w./+-]*")
 _BUCKET = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?")
@@ -75,9 +82,11 @@ class Source(BaseModel):
     sitemap: str = Field("", max_length=2000, description="Address of a sitemap; empty: what robots.txt names.")
     prefix: str = Field("", max_length=2000, description="Only pages whose address begins so; empty: beside the start.")
     depth: int = Field(5, ge=0, le=100, description="So many links from the first page.")
-    pages: int = Field(1000, ge=1, le=100_000, description="So many pages are asked for in one run.")
+    pages: int = Field(1000, ge=1, le=100_000, description="So many pages, threads or topics at most.")
     delay: float = Field(1.0, ge=0, le=60, description="Seconds between two requests to a web site.")
-    endpoint: str = Field("", max_length=2000, description="Address of an S3-compatible server; empty: Amazon's.")
+    endpoint: str = Field("", max_length=2000, description="Address of an S3-compatible server, or of an API.")
+    threads: Literal["issues", "discussions"] = Field("issues", description="Of GitHub: what is read.")
+    labels: str = Field("", max_length=500, description="Only issues with these labels, by commas.")
     region: str = Field("us-east-1", pattern=r"^[a-z0-9-]{1,40}$")
 
     @model_validator(mode="after")
@@ -91,11 +100,15 @@ class Source(BaseModel):
             raise ValueError("give the folder's full path")
         if self.kind == "s3" and not _BUCKET.fullmatch(self.location):
             raise ValueError("write a bucket as s3://BUCKET or s3://BUCKET/PREFIX")
+        if self.kind in ("github", "gitlab") and urlsplit(self.location).path.strip("/").count("/") < 1:
+            raise ValueError("name the project: https://github.com/OWNER/NAME")
+        if self.kind == "confluence" and not re.search("/(?:spaces|display)/[^/]+", self.location):
+            raise ValueError("name the space: https://NAME.atlassian.net/wiki/spaces/KEY")
         if self.branch and (not _BRANCH.fullmatch(self.branch) or ".." in self.branch):
             raise ValueError("this cannot be a branch")
         if self.path.startswith(("/", "-", ":")) or ".." in self.path.split("/"):
             raise ValueError("path is a folder of the repository, such as docs/en")
-        web = [self.location] if self.kind in ("git", "web") else []
+        web = [self.location] if self.kind not in ("folder", "s3", "push") else []
         for address in (*web, *filter(None, (self.link, self.sitemap, self.prefix, self.endpoint))):
             parts = urlsplit(address)
             if parts.scheme not in ("http", "https") or not parts.hostname or not is_showable(address):

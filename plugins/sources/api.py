@@ -1,0 +1,129 @@
+"""A place that is read by an API of JSON: a list with a version of each document, and each document that changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from html import escape
+from itertools import islice
+from pathlib import Path
+from typing import Any, ClassVar
+from urllib.parse import urlencode, urlsplit
+
+from plugins.sources.fetcher import Fetcher
+from plugins.sources.source import Guard, Item, Known, Pause, Source, SourceError, size_problem
+from text.sanitize import sanitize_line
+
+LIST_BYTES = 64 << 20
+"""An answer of the API at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A document of the list; `about` is what the API said of it."""
+
+    key: str
+    version: str
+    title: str
+    url: str
+    about: Mapping[str, Any]
+
+
+class ApiConnector:
+    """Base of connectors: a subclass lists the entries and writes the text of one. The newest `pages` are read."""
+
+    lists_all = True
+    suffix: ClassVar = ".md"
+
+    def __init__(self, source: Source, cache: Path, guard: Guard, max_bytes: int) -> None:
+        parts = urlsplit(source.location)
+        self.source = source
+        self.origin = source.endpoint.rstrip("/") or f"{parts.scheme}://{parts.netloc}"
+        self.path = parts.path.strip("/")
+        self.token = source.secret("TOKEN")
+        self._fetcher = Fetcher(guard, LIST_BYTES)
+        self._max_bytes = max_bytes
+        self._pause: Pause = lambda seconds: None
+
+    def close(self) -> None:
+        self._fetcher.close()
+
+    def items(self, previous: Mapping[str, Known], pause: Pause) -> Iterator[Item]:
+        """See `Connector`. Nothing is named before the whole list is there."""
+        self._pause = pause
+        pause(0)
+        with _expected(self.source.location):
+            entries = {entry.key: entry for entry in islice(self.entries(), self.source.pages)}
+        for entry in entries.values():
+            before = previous.get(entry.key)
+            content, problem = None, ""
+            if before is None or before.version != entry.version:
+                try:
+                    with _expected(entry.url):
+                        content = self.text(entry).encode()
+                    problem = size_problem(len(content), self._max_bytes)
+                except SourceError as error:
+                    problem = str(error)
+            if problem:
+                yield Item(entry.key, problem=problem)
+            else:
+                yield Item(entry.key, entry.version, content, entry.url, sanitize_line(entry.title), self.suffix)
+
+    def entries(self) -> Iterator[Entry]:
+        """List the documents, newest first. Raises SourceError."""
+        raise NotImplementedError
+
+    def text(self, entry: Entry) -> str:
+        """Return one document as Markdown or, with that suffix, HTML. Raises SourceError."""
+        raise NotImplementedError
+
+    def headers(self) -> dict[str, str]:
+        """Return the headers that sign a request."""
+        return {"Authorization": f"Bearer {self.token}"} if self.token else {}
+
+    def read(self, url: str, body: object = None, **parameters: object) -> Any:
+        """Return the JSON of an answer. No redirect is followed, for credentials go along. Raises SourceError."""
+        self._pause(0)
+        query = urlencode({name: value for name, value in parameters.items() if value not in ("", None)})
+        address = f"{url}?{query}" if query else url
+        sent = None if body is None else json.dumps(body).encode()
+        answer = self._fetcher.get(address, {"Accept": "application/json", **self.headers()}, redirects=0, body=sent)
+        if answer.status != 200:
+            wait = answer.headers.get("retry-after", "")
+            more = f"; it wants {wait[:10]} seconds of pause" if wait else ""
+            raise SourceError(f"{url} is answered with HTTP {answer.status}{more}: check the address and its token")
+        try:
+            return json.loads(answer.body)
+        except ValueError as error:
+            raise SourceError(f"{url} answers no JSON") from error
+
+
+@contextmanager
+def _expected(url: str) -> Iterator[None]:
+    """Raise SourceError where an answer has not the shape that it should have."""
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+        raise SourceError(f"{url}: the API answers otherwise than it should ({error!r:.200})") from error
+
+
+def thread_markdown(title: str, question: str, answers: Sequence[str]) -> str:
+    """Return a question with its answers as Markdown."""
+    parts = [f"# {sanitize_line(title)}", "## Question", question or "…"]
+    for answer in answers:
+        parts += ["## Answer", answer]
+    return "\n\n".join(parts) + "\n"
+
+
+def thread_html(title: str, question: str, answers: Sequence[str]) -> str:
+    """Return a question with its answers, which are HTML, as a page."""
+    sections = "".join(f"<h2>Answer</h2>{answer}" for answer in answers)
+    return page_html(title, f"<h2>Question</h2>{question}{sections}")
+
+
+def page_html(title: str, body: str) -> str:
+    """Return HTML as a page."""
+    name = escape(sanitize_line(title))
+    return f"<html><head><title>{name}</title></head><body><main><h1>{name}</h1>{body}</main></body></html>"

@@ -1,0 +1,165 @@
+"""Threads, wikis, forums and API descriptions as sources."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from plugins.sources.mirror import SourceMirror
+from plugins.sources.openapi import markdown
+from plugins.sources.service import open_connector
+from plugins.sources.source import Connector, Source, SourceError
+from plugins.sources.tests import api_servers
+from plugins.sources.tests.api_servers import TOKEN, FakeApi
+from plugins.sources.tests.connector import ConnectorContract
+from plugins.sources.tests.web_servers import FakeSite, Page, answer, serving
+from testing.http_server import FakeHandler
+
+HERE = ("127.0.0.1",)
+SERVERS = ("FakeGitHub", "FakeDiscussions", "FakeGitLab", "FakeDiscourse", "FakeConfluence", "FakeCloud")
+
+
+class TestApis(ConnectorContract):
+    """The contract over each of the APIs."""
+
+    @pytest.fixture(params=SERVERS)
+    def place(self, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeApi]:
+        monkeypatch.setenv("ANAPHORA_SOURCE_PLACE_TOKEN", TOKEN)
+        with getattr(api_servers, request.param)() as server:
+            server.connector = lambda cache, max_bytes=1 << 20: connector(server.source, cache, max_bytes)
+            yield server
+
+    def texts(self, mirror: SourceMirror) -> dict[str, str]:
+        """As the contract has it: files of HTML bear the names of documents, too."""
+        documents = {key: document for key, document in mirror.state.documents.items() if document.path}
+        return {key.rpartition("/")[2]: (mirror.files / one.path).read_text("utf-8") for key, one in documents.items()}
+
+    def test_answers_and_addresses_come_along_and_what_answers_nothing_does_not(
+        self, place: FakeApi, mirror: SourceMirror
+    ) -> None:
+        self.run(place, mirror)
+        assert set(self.texts(mirror)) == {"one.md", "two.md"}
+        text, kept = self.texts(mirror)["one.md"], next(iter(mirror.state.documents.values()))
+        assert "About one.md" in text
+        assert kept.url.startswith(("https://", place.url))
+        if place.kind != "confluence":
+            assert "Answer" in text
+            assert "The answer to one.md." in text or "So is one.md." in text
+        assert "Me too!" not in text
+        assert ("This helped." in text) is (type(place).__name__ == "FakeGitHub")
+
+    def test_a_wrong_token_and_an_unexpected_answer_delete_nothing(
+        self, place: FakeApi, mirror: SourceMirror, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.run(place, mirror)
+        monkeypatch.setenv("ANAPHORA_SOURCE_PLACE_TOKEN", "wrong")
+        assert "HTTP 401" in self.run(place, mirror).problem
+        monkeypatch.setenv("ANAPHORA_SOURCE_PLACE_TOKEN", TOKEN)
+        monkeypatch.setattr(type(place), "reply", lambda *_: ["?"])
+        assert "answers otherwise" in self.run(place, mirror).problem
+        assert set(self.texts(mirror)) == {"one.md", "two.md"}
+
+
+def connector(source: Source, cache: Path, max_bytes: int = 1 << 20) -> Connector:
+    return open_connector(source, cache, private_hosts=HERE, max_bytes=max_bytes)
+
+
+def test_a_token_is_never_sent_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ANAPHORA_SOURCE_PLACE_TOKEN", TOKEN)
+
+    def moved(request: FakeHandler) -> None:
+        answer(request, 302, b"", {"Location": elsewhere.url})
+
+    with FakeSite() as elsewhere, serving(moved) as port:
+        source = Source(name="place", collection="docs", kind="gitlab", location=f"http://127.0.0.1:{port}/us/docs")
+        reading = connector(source, tmp_path)
+        try:
+            with pytest.raises(SourceError, match="HTTP 302"):
+                list(reading.items({}, lambda _: None))
+        finally:
+            reading.close()
+        assert elsewhere.asked == []
+
+
+API: dict[str, Any] = {
+    "openapi": "3.1.0",
+    "info": {"title": "Shop `x`\n# y", "description": "Sells things."},
+    "paths": {
+        "/orders/{id}": {
+            "parameters": [{"$ref": "#/components/parameters/id"}],
+            "get": {
+                "summary": "Read an order",
+                "description": "Returns one order.",
+                "responses": {"200": {"description": "The order.", "content": {"application/json": {
+                    "schema": {"$ref": "#/components/schemas/Order"}}}}},
+            },
+            "delete": {"operationId": "cancel", "deprecated": True, "responses": {"204": {"description": "Gone."}}},
+        }
+    },
+    "components": {
+        "parameters": {"id": {"name": "id", "in": "path", "required": True, "description": "The number.",
+                              "schema": {"type": "integer"}}},
+        "schemas": {"Order": {"type": "object", "required": ["state"], "properties": {
+            "state": {"type": "string", "enum": ["open", "paid"], "description": "How it stands."},
+            "parent": {"$ref": "#/components/schemas/Order"},
+            "away": {"$ref": "https://evil.example/schema.json"}}}},
+    },
+}  # fmt: skip
+
+
+def test_an_operation_of_an_api_is_a_section(tmp_path: Path) -> None:
+    with FakeSite() as site:
+        site.pages["/openapi.json"] = Page(json.dumps(API).encode(), "application/json")
+        source = Source(name="api", collection="docs", kind="openapi", location=f"{site.url}/openapi.json")
+        mirror = SourceMirror(tmp_path / "sources", "api")
+        mirror.write(source)
+        counts = []
+        for _ in range(2):
+            reading = connector(source, tmp_path)
+            with mirror.hold():
+                counts.append(mirror.sync(reading.items(mirror.known(), lambda _: None), complete=True).counts)
+            reading.close()
+        assert counts == [{"new": 1}, {"unchanged": 1}]
+        (kept,) = mirror.state.documents.values()
+        text = (mirror.files / kept.path).read_text("utf-8")
+    assert [line for line in text.splitlines() if line.startswith("#")] == [
+        "# Shop `x` # y", "## GET /orders/{id}: Read an order", "## DELETE /orders/{id}: cancel",
+    ]  # fmt: skip
+    read, cancel = text.split("## ")[1:]
+    assert "- `id` (path, integer, required): The number." in read
+    assert "- `state` (string: one of open, paid, required): How it stands." in read
+    assert "  - `parent`" in read, "what refers to itself ends"
+    assert "deprecated" in cancel
+    assert "Answer 204: Gone." in cancel
+
+
+@pytest.mark.parametrize("body", [b"[1", b"{}", b'{"paths": []}', b"a: &a [*a]", b"\xff\xfe"])
+def test_what_is_no_description_is_refused(body: bytes, tmp_path: Path) -> None:
+    with FakeSite() as site:
+        site.pages["/openapi.yaml"] = Page(body)
+        reading = connector(
+            Source(name="api", collection="docs", kind="openapi", location=f"{site.url}/openapi.yaml"), tmp_path
+        )
+        with pytest.raises(SourceError, match=r"openapi\.yaml is n"):
+            list(reading.items({}, lambda _: None))
+        reading.close()
+
+
+def test_odd_parts_of_a_description_are_left_out() -> None:
+    odd = {"/a": {"get": {"parameters": [1, None], "responses": []}, "post": 3}, "/b": None, 3: {"get": {"summary": 4}}}
+    assert "## GET /a" in markdown({"paths": odd})
+    assert "## GET 3: 4" in markdown({"paths": odd})
+
+
+@pytest.mark.parametrize(
+    ("kind", "location"),
+    [("github", "https://github.com/us"), ("gitlab", "https://gitlab.com"), ("confluence", "https://x.example/wiki")],
+)
+def test_an_incomplete_address_is_refused(kind: str, location: str) -> None:
+    with pytest.raises(ValidationError, match="name the"):
+        Source.model_validate({"name": "a", "collection": "docs", "kind": kind, "location": location})

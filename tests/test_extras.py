@@ -131,6 +131,7 @@ def asked_for() -> Iterator[tuple[str, str, str]]:
                 yield from ((f"{path.name}:{node.lineno}", extra, one) for one in modules if one.islower())
 
 
+@pytest.mark.extended
 def test_the_extra_that_is_named_brings_the_library() -> None:
     asked = list(asked_for())
     assert len(asked) > 10
@@ -162,6 +163,7 @@ def imported() -> Iterator[tuple[Path, str, bool]]:
                 yield from ((path.relative_to(ROOT), name, node in tree.body) for name in names)
 
 
+@pytest.mark.extended
 def test_every_library_that_is_imported_is_declared() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     extras = [name for extra, names in project["optional-dependencies"].items() if extra != "dev" for name in names]

@@ -101,6 +101,7 @@ def anaphora(home: Path, *arguments: str) -> tuple[int, str]:
     return result.exit_code, " ".join(result.output.split())
 
 
+@pytest.mark.extended
 @pytest.mark.slow
 def test_documents_become_a_measured_run_and_a_worthless_one_is_not_promoted(
     home: Path, documents: Path, dialogs: Path

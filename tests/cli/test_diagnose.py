@@ -210,6 +210,7 @@ def test_a_killed_run_goes_on_and_asks_nothing_twice(
     diagnose(*rows, model="none", code=3)
 
 
+@pytest.mark.extended
 def test_a_model_that_is_away_ends_the_run_and_keeps_it(
     diagnose: Diagnose, llm: FakeOpenAIServer, tmp_path: Path
 ) -> None:

@@ -131,6 +131,7 @@ def test_a_taken_port_is_said_so(tmp_path: Path) -> None:
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.extended
 def test_a_home_has_one_server_and_commands_beside_it(tmp_path: Path) -> None:
     from server.store.home import hold_home
 

@@ -84,6 +84,7 @@ def test_the_legs_of_an_evaluation_are_those_of_a_turn(home: Path, tmp_path: Pat
     collection.close()
 
 
+@pytest.mark.extended
 def test_a_second_run_encodes_nothing(home: Path, tmp_path: Path) -> None:
     from evaluation.caches import CachedEncoder
     from index.encoders import load_encoder
@@ -142,6 +143,7 @@ def test_what_a_language_model_wrote_is_kept_for_the_same_name(tmp_path: Path) -
     assert both["q2"].text == "two b"
 
 
+@pytest.mark.extended
 def test_own_questions_are_measured_on_an_indexed_collection(home: Path, tmp_path: Path) -> None:
     folder = tmp_path / "docs"
     folder.mkdir()
@@ -155,6 +157,7 @@ def test_own_questions_are_measured_on_an_indexed_collection(home: Path, tmp_pat
     assert run_folder.read_run(home / "eval" / "runs" / "own").metrics[0].level == "document"
 
 
+@pytest.mark.extended
 def test_products_are_measured_apart_together_and_by_kind(home: Path, tmp_path: Path) -> None:
     data.product(tmp_path / "data")
     sets = ("--sets", "product-desk,product-gate", "--systems", "typed:bm25,human:variants", "--timed", "0")

@@ -46,6 +46,7 @@ def test_vectors_are_those_of_sentence_transformers(model_home: Path) -> None:
     assert encoder.max_tokens == model.max_seq_length
 
 
+@pytest.mark.extended
 def test_pooling_and_the_prompt_of_queries_are_what_the_folder_says(model_home: Path, tmp_path: Path) -> None:
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer import modules as models

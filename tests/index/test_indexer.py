@@ -158,6 +158,7 @@ def test_a_name_that_is_no_utf_8_is_told_and_the_rest_is_indexed(
         index(odd, include=["*.txt"])
 
 
+@pytest.mark.extended
 def test_a_small_file_of_many_pages_does_not_become_as_many_passages(
     index: Index, opened: Callable[[], Collection], folder: Path
 ) -> None:

@@ -204,6 +204,7 @@ def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
         load_reranker(str(tmp_path))
 
 
+@pytest.mark.extended
 def test_any_sentence_transformers_cross_encoder_can_be_used(tmp_path: Path, model_home: Path) -> None:
     import torch
     from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification

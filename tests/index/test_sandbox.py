@@ -183,11 +183,9 @@ def test_a_hostile_file_is_quarantined_until_it_changes_or_somebody_asks(page: P
     assert status(run(folder, tmp_path), "swollen.md")[0] == "indexed"
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="shows a process's greatest memory on Linux only")
-@pytest.mark.parametrize(
-    "becomes", ["refused", *(pytest.param(name, marks=pytest.mark.extended) for name in ("read", "given up"))]
-)
+@pytest.mark.parametrize("becomes", ["refused", "read", "given up"])
 def test_every_hostile_file_ends_as_it_should_within_its_limits(
     tmp_path: Path, workers: Workers, page: Path, becomes: str
 ) -> None:

@@ -27,6 +27,8 @@ from server.rewriters import check, chosen_reranker
 from server.settings import Settings
 from text.asking import AskingLengths, QuestionContext, asking
 
+pytestmark = pytest.mark.extended
+
 MACHINE = Machine(cpu_only=True, threads=1, bars=False)
 THINGS = ("passport", "permit", "card", "licence", "pass", "certificate")
 FACTS = ("costs ten euros", "takes a week", "is valid abroad", "comes by mail")

@@ -33,7 +33,11 @@ def anaphora(home: Path, *arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-def test_promoting_and_rolling_back_are_remembered(home: Path) -> None:
+def test_promoting_and_rolling_back_are_remembered(tmp_path: Path) -> None:
+    home, packaged = tmp_path, packaged_folder()
+    assert packaged is not None
+    for name in ("first", "second"):
+        shutil.copytree(packaged, home / "rewriters" / name)
     assert promoted_run(home) == ""
     assert promote(home, "first") == ""
     assert promote(home, "second") == "first"
@@ -45,6 +49,7 @@ def test_promoting_and_rolling_back_are_remembered(home: Path) -> None:
         rollback(home)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("name", "says"), [("third", "There is no run"), ("cut", "no finished rewriter"), ("../first", "cannot name a run")]
 )
@@ -55,6 +60,7 @@ def test_what_cannot_serve_is_not_promoted(home: Path, name: str, says: str) -> 
     assert promoted_run(home) == "first"
 
 
+@pytest.mark.extended
 def test_a_damaged_run_is_not_promoted_and_not_gone_back_to(home: Path) -> None:
     promote(home, "first")
     promote(home, "second")
@@ -66,6 +72,7 @@ def test_a_damaged_run_is_not_promoted_and_not_gone_back_to(home: Path) -> None:
     assert promoted_run(home) == "second"
 
 
+@pytest.mark.extended
 def test_a_run_without_its_export_says_how_it_is_exported(home: Path) -> None:
     shutil.rmtree(home / "rewriters" / "first" / "export")
     with pytest.raises(RunError, match=r"models promote first --export"):
@@ -75,6 +82,7 @@ def test_a_run_without_its_export_says_how_it_is_exported(home: Path) -> None:
     assert promoted_run(home) == "first"
 
 
+@pytest.mark.extended
 def test_a_running_server_takes_the_promoted_run_with_its_next_turn(home: Path) -> None:
     keeper = RewriterManager(Settings(home=home))
     before = keeper.rewriter()
@@ -93,6 +101,7 @@ def test_a_running_server_takes_the_promoted_run_with_its_next_turn(home: Path) 
     assert (packaged_folder() is None) == (before.name == "none")
 
 
+@pytest.mark.extended
 def test_a_server_keeps_its_rewriter_when_the_promoted_one_is_damaged(home: Path) -> None:
     promote(home, "first")
     keeper = RewriterManager(Settings(home=home))
@@ -107,6 +116,7 @@ def test_a_server_keeps_its_rewriter_when_the_promoted_one_is_damaged(home: Path
     assert keeper.rewriter() is good
 
 
+@pytest.mark.extended
 def test_the_commands_list_promote_and_roll_back(home: Path) -> None:
     code, output = anaphora(home, "models", "runs")
     assert code == 0

@@ -22,6 +22,8 @@ from rewriter.terms import ConversationReader, TermScorer
 from rewriter.training import Mixture, export, train
 from tests.rewriter.terms_fakes import MACHINE, recipe, write_base, write_dialogs
 
+pytestmark = pytest.mark.extended
+
 HISTORY = Conversation((Message("user", "renew the passport"), Message("assistant", "The passport office has a form.")))
 
 
@@ -121,7 +123,6 @@ def test_training_lowers_the_loss(finished: Path) -> None:
     assert np.mean(taken[-4:]) < 0.8 * np.mean(taken[:4])
 
 
-@pytest.mark.extended
 def test_a_run_that_was_stopped_goes_on_to_the_same_losses(
     finished: Path, data: Path, base: Path, tmp_path: Path
 ) -> None:
@@ -133,7 +134,6 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_losses(
     assert losses(tmp_path) == pytest.approx(losses(finished), abs=1e-4)
 
 
-@pytest.mark.extended
 @pytest.mark.parametrize("kept", ["model.pt", "model.onnx"])
 def test_a_run_can_go_on_from_a_finished_rewriter(
     finished: Path, data: Path, base: Path, tmp_path: Path, kept: str

@@ -732,6 +732,7 @@ NAMED: dict[str, Build] = {
 """Further requests that name something of alpha."""
 
 
+@pytest.mark.extended
 def test_what_is_not_theirs_is_answered_as_what_is_not_there(world: World) -> None:
     names = "|".join(map(re.escape, NAMES.values()))
     of_alpha, backwards = re.compile(rf"{names}|\b[0-9a-f]{{8,32}}\b"), dict[str, str]()

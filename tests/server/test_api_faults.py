@@ -184,6 +184,7 @@ def test_who_finds_the_queue_full_is_told_when_to_come_back(
         assert client.post("/v1/search", json={"query": "leave"}).status_code == 200
 
 
+@pytest.mark.extended
 def test_a_reader_who_stops_reading_gives_its_place_back(
     serve: Any, settings_for: Any, llm: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -121,6 +121,7 @@ def test_a_collector_receives_the_steps_of_a_turn(serve: Any, settings_for: Any,
     assert spans["generate"]["llm.input_messages.0.message.role"]
 
 
+@pytest.mark.extended
 def test_a_collector_that_is_away_costs_no_answer(serve: Any, settings_for: Any, llm: Any) -> None:
     running = serve(settings_for(llm.url, trace={"otlp_endpoint": "http://127.0.0.1:9"}))
     with running.client() as client:

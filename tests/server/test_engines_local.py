@@ -78,6 +78,7 @@ def test_an_answer_can_be_bound_to_a_json_schema(engine: LocalEngine) -> None:
     assert isinstance(answer["age"], int)
 
 
+@pytest.mark.extended
 def test_two_requests_are_answered_at_once(engine: LocalEngine) -> None:
     async def both() -> None:
         async def one(wait: asyncio.Event, go: asyncio.Event) -> None:
@@ -133,6 +134,7 @@ def test_dying_mid_stream_is_an_error_at_once_and_the_next_request_is_answered(e
     assert engine.pid != before
 
 
+@pytest.mark.extended
 def test_a_blocking_request_waits_for_the_restart_too(engine: LocalEngine) -> None:
     before = engine.pid
     assert before is not None
@@ -223,6 +225,7 @@ def test_it_is_given_up_after_repeated_deaths(model: str, tmp_path: Path, monkey
         assert "it died 4 times in a row (exit status -9)" in str(reason)
 
 
+@pytest.mark.extended
 def test_a_file_that_is_no_model_fails_at_once_and_names_the_log(tmp_path: Path) -> None:
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"GGUF" + b"\0" * 100)
@@ -234,7 +237,9 @@ def test_a_file_that_is_no_model_fails_at_once_and_names_the_log(tmp_path: Path)
 HOSTILE = "import pathlib; pathlib.Path({mark!r}).touch()"
 
 
-@pytest.mark.parametrize("path", [None, ".", "", f"{os.pathsep}/nowhere"])
+@pytest.mark.parametrize(
+    "path", [".", *(pytest.param(path, marks=pytest.mark.extended) for path in (None, "", f"{os.pathsep}/nowhere"))]
+)
 def test_the_working_directory_stands_in_for_no_module_of_the_worker(
     path: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -252,6 +257,7 @@ def test_the_working_directory_stands_in_for_no_module_of_the_worker(
     assert not mark.exists()
 
 
+@pytest.mark.extended
 def test_lines_that_are_no_answer_do_not_silence_the_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "sitecustomize.py").write_text("print('Welcome!\\n[1]\\n{}', flush=True)")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
@@ -261,6 +267,7 @@ def test_lines_that_are_no_answer_do_not_silence_the_worker(tmp_path: Path, monk
         LocalEngine(Settings(home=tmp_path, llm=LLMSettings(model=str(broken)))).start()
 
 
+@pytest.mark.extended
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_supervisor_that_ends_keeps_nobody_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Nested too deeply for the parser: no ValueError, and none that anybody foresaw.

@@ -113,6 +113,7 @@ def test_an_agent_searches_asks_and_opens_within_its_grants(
         assert client.post("/mcp", json={}, headers=stranger).status_code == 403
 
 
+@pytest.mark.extended
 @pytest.mark.slow
 def test_the_command_offers_the_same_on_standard_input_and_output(command_home: Path) -> None:
     from mcp.client.client import Client

@@ -135,6 +135,7 @@ def leftovers(home: Path) -> list[str]:
     return [path.name for path in (home / "models" / ".partial").rglob("*") if path.suffix != ".lock"]
 
 
+@pytest.mark.extended
 def test_parts_are_joined_in_order_and_nothing_else_is_left(
     tiny: RegisteredModel, registry: Path, tmp_path: Path
 ) -> None:

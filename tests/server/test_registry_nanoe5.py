@@ -120,6 +120,7 @@ def test_the_converted_model_computes_what_the_blocks_say(bert: Any, source: Pat
         assert cosines.min() > 0.99, text
 
 
+@pytest.mark.extended
 def test_the_tokenizer_cuts_as_sentencepiece_does(source: Path, tmp_path: Path) -> None:
     from tokenizers import Tokenizer
 

@@ -134,6 +134,7 @@ def test_a_reader_that_leaves_is_noticed_by_the_server(llm: Any, how: str) -> No
     asyncio.run(leave())
 
 
+@pytest.mark.extended
 @pytest.mark.slow
 def test_a_real_small_model_over_its_own_http_server(small_llm: Engine) -> None:
     turns = engine(small_llm.chat_model(), context_tokens=2048, answer_tokens=64)

@@ -55,6 +55,7 @@ def visitor(browser: Browser, site: Site) -> Iterator[Visitor]:
     assert person.complaints == []
 
 
+@pytest.mark.extended
 def test_a_question_back_is_answered_by_a_button_and_becomes_a_list(visitor: Visitor) -> None:
     page = visitor.page
     visitor.ask("backup fails", "asked")

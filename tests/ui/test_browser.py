@@ -81,6 +81,7 @@ def test_a_question_and_its_follow_up_are_answered_with_sources(visitor: Visitor
     page.wait_for_selector(".reader", state="hidden")
 
 
+@pytest.mark.extended
 def test_feedback_is_kept_with_its_reason_and_comment(visitor: Visitor, site: Site) -> None:
     page = visitor.page
     visitor.ask("How often must it be descaled?")
@@ -163,6 +164,7 @@ def test_several_conversations_are_found_by_day_and_deleted_at_once(visitor: Vis
     page.wait_for_selector(".welcome h1")
 
 
+@pytest.mark.extended
 def test_a_conversation_is_reopened_renamed_found_and_deleted(visitor: Visitor, site: Site) -> None:
     page = visitor.page
     model = page.locator("[data-part=model]")
@@ -245,6 +247,7 @@ def test_a_conversation_is_reopened_renamed_found_and_deleted(visitor: Visitor, 
     page.wait_for_selector(".welcome h1")
 
 
+@pytest.mark.extended
 def test_an_uploaded_file_can_be_asked_about(visitor: Visitor, tmp_path: Path) -> None:
     page = visitor.page
     file = tmp_path / "saucer <b>.md"
@@ -406,6 +409,7 @@ def test_stopping_keeps_what_was_shown_and_retry_replaces_it(visitor: Visitor, s
     assert kept[0].id != edited
 
 
+@pytest.mark.extended
 def test_a_question_in_parts_shows_where_it_is_and_can_be_stopped(visitor: Visitor, site: Site) -> None:
     page = visitor.page
     page.fill("#question", "How often should I descale the kettle, and how do I find the story of the warranty?")
@@ -622,6 +626,7 @@ def test_a_damaged_collection_says_so_in_one_line(visitor: Visitor, site: Site) 
         pointer.write_text(named, "ascii")
 
 
+@pytest.mark.extended
 def test_a_place_in_a_pdf_opens_its_page_with_the_place_framed(site: Site, visitor: Visitor) -> None:
     text = site.ask(site.service.collections.document("docs", "pump.pdf")).text
     start = text.index("The pump is oiled")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from benchmarks.bench_injection import Attack, attack_site, attacked
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ ATTACKS = [
 ]
 
 
+@pytest.mark.extended
 def test_no_script_no_request_and_no_forged_citation(model_home: Path, browser: Browser) -> None:
     attacks = [Attack("own", text, "sold") for text in ATTACKS]
     with attacked(model_home, attacks) as site:

@@ -48,6 +48,7 @@ def large(turn: str) -> Trace:
     )  # fmt: skip
 
 
+@pytest.mark.extended
 def test_a_trace_is_explored(visitor: Visitor, site: Site) -> None:
     page = visitor.page
     visitor.ask("How often should I descale the kettle?")

@@ -126,6 +126,7 @@ def test_documents_are_listed_added_shown_deleted_with_undo_and_indexed_again(be
     page.wait_for_selector("[data-part=collection] option[value=fresh]", state="detached")
 
 
+@pytest.mark.extended
 def test_a_list_drawn_anew_keeps_the_focus_a_press_and_what_is_open(bench: Page) -> None:
     """What a job, a clock or an answer draws anew takes nothing away from who is at it; the filter stands for these."""
     page = bench

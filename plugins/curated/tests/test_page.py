@@ -20,6 +20,7 @@ SETTINGS = "[plugins.curated]\nenabled = true\n"
 QUESTION = "Where is the ladle?"
 
 
+@pytest.mark.extended
 def test_the_next_who_asks_gets_what_a_person_wrote_in_the_workbench(visitor: Visitor) -> None:
     page = visitor.page
     visitor.ask(QUESTION, "refused")

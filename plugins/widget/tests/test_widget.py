@@ -101,6 +101,7 @@ def test_a_web_site_shows_the_chat_and_no_other_site_does(
     context.close()
 
 
+@pytest.mark.extended
 @pytest.mark.browser
 def test_a_question_back_has_buttons_until_it_is_answered(
     browser: Browser, web_site: tuple[int, Path], serve: Serve, settings_for: MakeSettings

@@ -9,6 +9,8 @@ import pytest
 
 from rewriter.protocol import RewriteGate, fit
 
+pytestmark = pytest.mark.extended
+
 
 def test_a_fit_finds_the_probabilities_that_made_the_labels() -> None:
     rng = random.Random(5)

@@ -14,6 +14,8 @@ from rewriter.load import describe
 from rewriter.protocol import Conversation, Message, Rewrite, RewriteGate, Term
 from rewriter.recipe import Recipe
 
+pytestmark = pytest.mark.extended
+
 TALK = Conversation((Message("user", "How do I renew a bus pass?"), Message("assistant", "Ask the office.")))
 
 

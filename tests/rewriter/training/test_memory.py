@@ -7,6 +7,8 @@ import pytest
 from rewriter.protocol import TrainingError
 from rewriter.training import out_of_memory
 
+pytestmark = pytest.mark.extended
+
 
 def test_what_does_not_fit_says_what_to_do() -> None:
     import torch

@@ -19,6 +19,8 @@ from rewriter.protocol import RecipeError, TrainingError
 from rewriter.recipe import Recipe
 from rewriter.training import Machine, export, train
 
+pytestmark = pytest.mark.extended
+
 Recipes = Callable[..., Recipe]
 Runs = Callable[[Recipe, Path, Path], Path]
 
@@ -61,7 +63,6 @@ def test_a_finished_run_is_not_trained_again(trained: Path, papers: Path) -> Non
     assert "another recipe or seed" in told[1]
 
 
-@pytest.mark.extended
 def test_two_runs_of_one_seed_are_the_same(papers: Path, tmp_path: Path, recipe_of: Recipes, run: Runs) -> None:
     recipe = recipe_of(stage={"steps": 6})
     one, other = (run(recipe, papers, tmp_path / name) for name in "ab")
@@ -70,7 +71,6 @@ def test_two_runs_of_one_seed_are_the_same(papers: Path, tmp_path: Path, recipe_
     assert losses(third) != losses(one)
 
 
-@pytest.mark.extended
 def test_a_killed_run_resumes_to_the_same_loss(papers: Path, tmp_path: Path, recipe_of: Recipes, run: Runs) -> None:
     """Killed with SIGKILL after its second checkpoint, between two others, with dropout and several epochs."""
     few = {"path": "papers.jsonl", "hold_out": 0.8}  # an epoch is six steps

@@ -30,6 +30,8 @@ from rewriter.protocol import Conversation, Message, RewriteGate, Rewriter, RunE
 from rewriter.recipe import Recipe
 from tests.tiny_models import tiny_llama
 
+pytestmark = pytest.mark.extended
+
 TALK = Conversation(
     (Message("user", "How do I renew a bus pass?"), Message("assistant", "Ask the office about a bus pass."))
 )

@@ -57,7 +57,6 @@ def answers(tmp_path: Path, url: str, *options: str) -> Any:
     return CliRunner().invoke(app, [*words, "--name", "one", *options])
 
 
-@pytest.mark.extended
 def test_an_evaluation_that_was_stopped_goes_on(home: Path, llm: FakeOpenAIServer, tmp_path: Path) -> None:
     first = answers(tmp_path, llm.url, "--minutes", "0.0001")
     assert first.exit_code == 0, first.output

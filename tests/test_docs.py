@@ -178,7 +178,7 @@ def test_probes_that_are_named_exist(page: Path) -> None:
 
 
 def test_metrics_are_described() -> None:
-    from server.metrics import Metrics
+    from server.tracing import Metrics
 
     text = OPERATIONS.read_text("utf-8")
     # A Counter's series end in _total.

@@ -25,10 +25,9 @@ from server.api.routes import OPERATIONS, ROUTERS
 from server.api.security import RequestLimit, door
 from server.chat import ChatService
 from server.mcp_tools import MCP_PATH, McpEndpoint
-from server.metrics import Metrics
 from server.plugins import installed_plugins, parts
 from server.settings import Settings
-from server.tracing import Tracing
+from server.tracing import Metrics, Tracing
 from text.translation import speak, wanted
 
 _DESCRIPTION = """Chat over your own documentation, with follow-up questions that work.

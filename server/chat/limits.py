@@ -20,8 +20,8 @@ from weakref import WeakValueDictionary
 
 from server.access import DIAGNOSIS, LOCAL, Principal
 from server.chat.error_mapping import LimitReached, QueueFull
-from server.metrics import Metrics
 from server.settings import LimitedRole, LimitsSettings
+from server.tracing import Metrics
 from text.modules import load_plugin
 
 if TYPE_CHECKING:

@@ -28,11 +28,10 @@ from server.chat.reviews import ReviewService
 from server.chat.turns import TurnService
 from server.chat.uploads import Uploads
 from server.jobs import JobRunner
-from server.metrics import Metrics
 from server.plugins import parts
 from server.settings import Settings
 from server.store import Database, Runner, StoreError, jobs, turns
-from server.tracing import Tracing, open_tracing
+from server.tracing import Metrics, Tracing, open_tracing
 from server.turn.models import ModelSource
 from server.turn.run import TurnEngine
 

@@ -15,7 +15,7 @@ import pytest
 from index.loaders.sandbox import PagePicture
 from server.chat import collections as collection_service
 from server.chat.limits import Admission, Patience
-from server.metrics import Metrics
+from server.tracing import Metrics
 from testing.openai_server import FakeOpenAIServer
 from tests.server.test_api_faults import begin, until
 from tests.server.test_api_pages import bicycles, uploaded

@@ -20,7 +20,7 @@ TEST_MODELS := bge-small-en-v1.5 multilingual-e5-small all-minilm-l6-v2 ms-marco
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install install-dev run test test-extended lint describe docs messages clean
+.PHONY: help install install-dev run test test-extended lint describe docs docs-version messages clean
 
 help: ## Say what there is
 	@echo "Anaphora: chat over your own documentation."
@@ -71,7 +71,13 @@ docs: $(VENV)/bin/python ## Build the documentation as a site in build/site
 	@$(PIP) --quiet "mkdocs-material>=9.6,<10"
 	@rm -rf build/pages && mkdir -p build/pages
 	@git ls-files -z 'docs/*.md' '*/README.md' '[A-Z]*.md' LICENSE docs/images docs/examples docs/operate/openapi.json | xargs -0 tar cf - | tar xf - -C build/pages
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet && echo "The site lies in build/site: open build/site/index.html."
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build 2>build/site.log || { grep -v INFO build/site.log; exit 1; }
+	@echo "The site lies in build/site: open build/site/index.html."
+
+docs-version: docs ## Add the site of VERSION to the versions on the branch gh-pages, as `latest`
+	@test -n "$(VERSION)" || { echo "say which: make docs-version VERSION=0.1"; exit 2; }
+	@$(PIP) --quiet "mike>=2.1,<3"
+	@export NO_MKDOCS_2_WARNING=1 PATH="$(CURDIR)/$(BIN):$$PATH"; mike deploy --update-aliases "$(VERSION)" latest && mike set-default latest
 
 messages: $(VENV)/.installed-dev ## Bring the translations' catalogues up to date with the code; new messages are empty there
 	@$(BIN)/pybabel -q extract -F pyproject.toml -k message -k t -k tn:1,2 --no-location -o text/locale/anaphora.pot server ui plugins

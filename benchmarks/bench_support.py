@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evaluation.significance import estimate_of
+from evaluation.metrics import estimate_of
 from index.collection import Collection
 from index.encoders import Encoder, load_encoder
 from index.indexer import index_paths

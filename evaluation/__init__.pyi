@@ -2,7 +2,9 @@ from evaluation.adaptation.workflow import Adaptation as Adaptation
 from evaluation.adaptation.workflow import AdaptationPlan as AdaptationPlan
 from evaluation.adaptation.workflow import AdaptationResult as AdaptationResult
 from evaluation.adaptation.workflow import AdaptationTools as AdaptationTools
+from evaluation.metrics import estimate as estimate
 from evaluation.metrics import per_question as per_question
+from evaluation.metrics import randomisation as randomisation
 from evaluation.questions import EvaluationError as EvaluationError
 from evaluation.report import compare as compare
 from evaluation.retrieval import Bench as Bench
@@ -12,5 +14,3 @@ from evaluation.run_folder import create_run as create_run
 from evaluation.run_folder import read_run as read_run
 from evaluation.sets import EvalSet as EvalSet
 from evaluation.sets import load_set as load_set
-from evaluation.significance import estimate as estimate
-from evaluation.significance import randomisation as randomisation

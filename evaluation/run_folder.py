@@ -30,9 +30,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
+from evaluation.metrics import Estimate, estimate, estimates, holm, randomisation
 from evaluation.questions import BadRow, BelowThreshold, EvaluationError, MissingSet, Question
 from evaluation.sets import slices
-from evaluation.significance import Estimate, estimate, estimates, holm, randomisation
 
 if TYPE_CHECKING:
     from server.settings import Settings

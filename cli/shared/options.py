@@ -65,8 +65,7 @@ def bench(settings: Settings, state: State, rerank: bool) -> Iterator[Bench]:
     """Everything systems are measured with; models are fetched first where they are missing."""
     from cli.shared.console import stages
     from cli.shared.resources import fetch_models
-    from evaluation.caches import CachedEncoder, cached_reranker
-    from evaluation.retrieval import Bench
+    from evaluation.retrieval import Bench, CachedEncoder, cached_reranker
     from server.chat.loaded_models import Models
     from text.modules import need_extra
 

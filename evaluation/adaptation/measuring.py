@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING, Literal, cast
 import numpy as np
 
 from evaluation.adaptation.held_out import LEAST, HeldOutQuestion, ranking
-from evaluation.metrics import per_question
+from evaluation.metrics import per_question, randomisation
 from evaluation.questions import EvaluationError, Question
 from evaluation.run_folder import percentiles
 from evaluation.sets import EvalSet, JudgedLevel
-from evaluation.significance import randomisation
 from index.collection import Collection
 from index.rerank import PASSAGE_TOKENS, QUESTION_TOKENS, CrossEncoderReranker, Reranker
 from rewriter.protocol import Rewrite, Rewriter

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import regex
 
+from evaluation.metrics import Estimate
 from evaluation.run_folder import RunWriter
-from evaluation.significance import Estimate
 from papers.answerability.collecting import Case, Kind
 from papers.measures import area, calibration_error
 from server.settings.profile import RetrievalProfile

@@ -16,9 +16,8 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from evaluation.answers import judged_as
-from evaluation.metrics import per_question
+from evaluation.metrics import estimate, estimate_of, per_question
 from evaluation.run_folder import RunWriter, paired
-from evaluation.significance import estimate, estimate_of
 from index.fusion import fuse
 from papers.citation_summaries.citances import SET, CitanceCase
 from papers.citation_summaries.retelling import explain

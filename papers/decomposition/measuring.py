@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from evaluation.answers import judged_as
 from evaluation.diagnosis import CRITERION, JUDGED_RIGHT, RIGHT_F1
-from evaluation.metrics import token_f1
+from evaluation.metrics import estimate, holm, token_f1
 from evaluation.questions import EvaluationError, Question
 from evaluation.run_folder import Latency, RunWriter, Scores, Test, metrics_of, percentiles, tests_of
-from evaluation.significance import estimate, holm
 from papers.asking import LikelihoodAsker
 from papers.decomposition.base import RecipePool, RecipeTools, cook, within_budget
 from papers.decomposition.demonstrations import says_something

@@ -14,8 +14,8 @@ from typing import Any
 
 import regex
 
+from evaluation.metrics import estimate, estimate_of
 from evaluation.run_folder import RunWriter, Test, corrected
-from evaluation.significance import estimate, estimate_of
 from papers.asking import SaidText
 from papers.decomposition.forcing import ForcingAsker
 from papers.decontextualization.snippets import SET, Snippet

@@ -15,8 +15,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+from evaluation.metrics import Estimate, estimate
 from evaluation.questions import json_rows, present, text
-from evaluation.significance import Estimate, estimate
 from papers.document_reading.pages import extracted, whole_pages
 
 ARMS = ("whole", "cut", "layout")

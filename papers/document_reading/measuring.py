@@ -18,9 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evaluation.adaptation.measuring import pair_scores
-from evaluation.metrics import shared_words
+from evaluation.metrics import estimate, shared_words
 from evaluation.run_folder import RunWriter, paired
-from evaluation.significance import estimate
 from index.encoders import Encoder
 from index.rerank import CrossEncoderReranker, chances
 from papers.asking import LikelihoodAsker

@@ -21,12 +21,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evaluation.answers import AnsweredTurn, JudgeVerdict, answered, judged_as, plain, rubric, show
-from evaluation.metrics import token_f1
+from evaluation.metrics import Estimate, estimate_of, token_f1
 from evaluation.questions import BadRow, Question, json_rows
 from evaluation.retrieval import Bench, index_set
 from evaluation.run_folder import Latency, RunWriter, Scores, metrics_of, percentiles
 from evaluation.sets import EvalSet, Place, placed, quoted_places
-from evaluation.significance import Estimate, estimate_of
 from papers.measures import corpus_bleu, rouge, sentence_bleu
 from server.turn.events import Evidence
 from server.turn.models import TurnModels, answer_style

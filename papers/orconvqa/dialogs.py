@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from evaluation.metrics import Estimate
 from evaluation.questions import JudgedQuestion, dialog_questions, json_rows, present, text
 from evaluation.run_folder import RunWriter, metrics_of
 from evaluation.sets import PRODUCT_SOURCE as WHERE
-from evaluation.significance import Estimate
 from papers.orconvqa import texture
 from papers.orconvqa.relevance import QRelScore
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from evaluation.metrics import token_f1
+from evaluation.metrics import Estimate, estimate_of, token_f1
 from evaluation.questions import MissingSet, Question, present
 from evaluation.run_folder import Latency, RunWriter, metrics_of, percentiles, tests_of
 from evaluation.sets import PRODUCT_SOURCE
-from evaluation.significance import Estimate, estimate_of
 from index.encoders import Encoder
 from papers import measures
 from rewriter.examples import RewriteExample, read_examples

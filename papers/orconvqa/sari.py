@@ -18,7 +18,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from evaluation.significance import ROUNDS, Estimate, estimate_of
+from evaluation.metrics import ROUNDS, Estimate, estimate_of
 from text.modules import need_extra
 
 STAND_INS = frozenset({"author", "authors", "their", "ref0", "ref0s"})

@@ -28,7 +28,6 @@ from server.chat.uploads import PICTURES, Uploads, upload_id, upload_name
 from server.settings import Settings
 from server.store import Database, collection_rows, credentials, turns
 from server.store.conversations import clean_title
-from server.store.dialects import forget_deleted, json_text
 from server.store.records import FileResult
 from server.store.schema import (
     CONVERSATIONS,
@@ -42,6 +41,8 @@ from server.store.schema import (
     TURNS,
     UPLOADS,
     erased_tables,
+    forget_deleted,
+    json_text,
 )
 from server.turn.events import DoneEvent, ErrorEvent, EvidenceEvent
 

@@ -16,9 +16,8 @@ from sqlalchemy.exc import ArgumentError
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 
-from server.store.dialects import day_of, json_count, json_text
 from server.store.records import StoreError, StoreFull
-from server.store.schema import all_tables
+from server.store.schema import all_tables, day_of, json_count, json_text
 from text.modules import need_extra
 
 WRITERS_LOCK = 0x616E6170686F7261

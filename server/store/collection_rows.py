@@ -13,8 +13,7 @@ from pathlib import Path
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, not_, or_, select
 
 from server.access import DEFAULT_GROUP, Ownership
-from server.store.dialects import put
-from server.store.schema import GRANTS, SOURCES, STANDALONE, UPLOADS, erased_tables
+from server.store.schema import GRANTS, SOURCES, STANDALONE, UPLOADS, erased_tables, put
 from text.files import path_text
 
 CACHED = 5_000

@@ -11,9 +11,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, insert, not_, or_, select, update
 
 from server.access import Ownership, Principal
-from server.store.dialects import holds_words
 from server.store.records import ConversationDetail, ConversationSummary, StoredTurn
-from server.store.schema import CONVERSATIONS, TEXTS, TURNS, visible
+from server.store.schema import CONVERSATIONS, TEXTS, TURNS, holds_words, visible
 from server.store.turns import of_conversation, set_aside
 from server.turn.citations import reading_numbers
 from text.blocks import without_links

@@ -17,9 +17,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, and_, delete, func, insert, or_, select, update
 
 from server.access import EVERY_GROUP, LOCAL, Principal, Role
-from server.store.dialects import json_text
 from server.store.records import Share
-from server.store.schema import KEYS, SESSIONS, SHARES
+from server.store.schema import KEYS, SESSIONS, SHARES, json_text
 
 PREFIX = "ana_"
 ID_CHARS = 8

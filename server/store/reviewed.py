@@ -33,9 +33,8 @@ from rewriter.examples import normalised
 from rewriter.protocol import Message
 from server.access import Principal
 from server.store import turns
-from server.store.dialects import json_count, json_text
 from server.store.records import StoredTurn, TurnStatus, View
-from server.store.schema import COUNTING_REVIEWS, FEEDBACK, REVIEWS, TURNS, visible
+from server.store.schema import COUNTING_REVIEWS, FEEDBACK, REVIEWS, TURNS, json_count, json_text, visible
 from server.store.statistics import contradicted, found_nothing, is_doubted, is_folded
 from server.turn.system_messages import history_for_model
 

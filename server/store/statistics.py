@@ -10,9 +10,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Text, and_, case, cast, func, select
 
 from server.access import DIAGNOSIS, Principal
-from server.store.dialects import day_of, json_count, json_text
 from server.store.records import DayCounts
-from server.store.schema import FEEDBACK, TRACES, TURNS, visible
+from server.store.schema import FEEDBACK, TRACES, TURNS, day_of, json_count, json_text, visible
 
 TRACED = 300
 """Traces that stages are timed on, the newest: they are read whole."""

@@ -31,9 +31,8 @@ from sqlalchemy import (
 
 from rewriter.protocol import Conversation, Message
 from server.access import Ownership, Principal
-from server.store.dialects import json_text, put
 from server.store.records import Feedback, FeedbackRecord, Rating, StoredTurn, Trace, TraceSummary, TurnStatus
-from server.store.schema import CONVERSATIONS, FEEDBACK, TRACES, TURNS, visible
+from server.store.schema import CONVERSATIONS, FEEDBACK, TRACES, TURNS, json_text, put, visible
 from server.turn.events import DoneEvent, ErrorEvent, EvidenceEvent, RewriteEvent
 from server.turn.system_messages import history_for_model
 

@@ -86,7 +86,7 @@ def test_the_legs_of_an_evaluation_are_those_of_a_turn(home: Path, tmp_path: Pat
 
 @pytest.mark.extended
 def test_a_second_run_encodes_nothing(home: Path, tmp_path: Path) -> None:
-    from evaluation.caches import CachedEncoder
+    from evaluation.retrieval import CachedEncoder
     from index.encoders import load_encoder
     from server.registry import resolve
 
@@ -102,7 +102,7 @@ def test_a_second_run_encodes_nothing(home: Path, tmp_path: Path) -> None:
 
 
 def test_what_a_cross_encoder_has_read_is_not_read_again(tmp_path: Path) -> None:
-    from evaluation.caches import CachedScorer, cached_reranker
+    from evaluation.retrieval import CachedScorer, cached_reranker
 
     class Counting:
         def cut(self, text: str, tokens: int) -> tuple[str, int]:

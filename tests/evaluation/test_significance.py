@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from evaluation.significance import estimate, estimates, holm, randomisation
+from evaluation.metrics import estimate, estimates, holm, randomisation
 
 
 def test_an_interval_holds_the_mean_and_shrinks_with_more_questions() -> None:

@@ -20,7 +20,7 @@ TEST_MODELS := bge-small-en-v1.5 multilingual-e5-small all-minilm-l6-v2 ms-marco
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install install-dev run test test-extended lint describe docs docs-version messages clean
+.PHONY: help install install-dev run test test-extended lint describe docs docs-version lock messages clean
 
 help: ## Say what there is
 	@echo "Anaphora: chat over your own documentation."
@@ -78,6 +78,11 @@ docs-version: docs ## Add the site of VERSION to the versions on the branch gh-p
 	@test -n "$(VERSION)" || { echo "say which: make docs-version VERSION=0.1"; exit 2; }
 	@$(PIP) --quiet "mike>=2.1,<3"
 	@export NO_MKDOCS_2_WARNING=1 PATH="$(CURDIR)/$(BIN):$$PATH"; mike deploy --update-aliases "$(VERSION)" latest && mike set-default latest
+
+lock: $(VENV)/bin/python ## Write deploy/requirements.lock, by whose hashes the image installs, from the pins
+	@$(PIP) --quiet "uv>=0.9"
+	@$(BIN)/uv pip compile --quiet pyproject.toml --extra standard --extra postgres --extra sources -c constraints.txt \
+		--universal --python-version 3.11.9 --generate-hashes --no-header --no-annotate --no-emit-index-url -o deploy/requirements.lock >/dev/null
 
 messages: $(VENV)/.installed-dev ## Bring the translations' catalogues up to date with the code; new messages are empty there
 	@$(BIN)/pybabel -q extract -F pyproject.toml -k message -k t -k tn:1,2 --no-location -o text/locale/anaphora.pot server ui plugins

@@ -242,7 +242,7 @@ def test_services_lead_to_pods_that_listen(rendered: dict[str, Any]) -> None:
         target = service["ports"][0]["targetPort"]
         assert target in {port["name"] for port in templates[name]["spec"]["containers"][0]["ports"]}
     assert objects["HorizontalPodAutoscaler", "server"]["spec"]["metrics"][0]["pods"]["metric"]["name"] in (
-        ROOT / "server" / "metrics.py"
+        ROOT / "server" / "tracing.py"
     ).read_text("utf-8")
     assert "replicas" not in objects["Deployment", "server"]["spec"], "the autoscaler says how many"
 
@@ -300,7 +300,7 @@ def test_the_image_is_small_and_without_root() -> None:
     assert set(copied) == set(ROOMS), "the image gets every room"
     ignored = (DEPLOY / "Dockerfile.dockerignore").read_text("utf-8").split()
     assert ignored[0] == "*"
-    wanted = {"pyproject.toml", "constraints.txt", "README.md", "LICENSE", *copied}
+    wanted = {"pyproject.toml", "constraints.txt", "deploy/requirements.lock", "README.md", "LICENSE", *copied}
     assert {line.removeprefix("!") for line in ignored if line.startswith("!")} == wanted
     last = text[text.rindex("\nFROM ") :]
     assert re.findall(r"^COPY .*", last, re.MULTILINE) == ["COPY --from=build /opt/anaphora /opt/anaphora"]

@@ -178,14 +178,14 @@ class Bench:
 
 
 def collect_rewrites(
-    rewriter: Rewriter, questions: Sequence[Question], progress: Progress = silent, kept: Path | None = None
+    rewriter: Rewriter, questions: Sequence[Question], progress: Progress = silent, cache: Path | None = None
 ) -> dict[str, Rewrite]:
-    """Rewrite every question and time each rewrite; results are appended to `kept` as they come.
+    """Rewrite every question and time each rewrite; results are appended to `cache` as they come.
 
     Rewrites that are already in the file are reused.
     """
     lines = [InputLine(question.id, (question.conversation, question.text)) for question in questions]
-    rows = finished_rows(kept, lines, rewriter.name) if kept else {}
+    rows = finished_rows(cache, lines, rewriter.name) if cache else {}
     rewrites = {name: _rewrite_of_row(row["rewrite"]) for name, row in rows.items()}
     for done, (question, line) in enumerate(zip(questions, lines, strict=True)):
         progress(f"rewriting: {rewriter.name}", done, len(questions))
@@ -194,9 +194,9 @@ def collect_rewrites(
         started = time.perf_counter()
         rewrite = rewriter.rewrite(question.conversation, question.text)
         rewrites[question.id] = replace(rewrite, seconds=time.perf_counter() - started)
-        if kept and rewrite.decision != "failed":
+        if cache and rewrite.decision != "failed":
             row = {"id": question.id, "rewrite": asdict(rewrites[question.id])}
-            with kept.open("a", encoding="utf-8") as file:
+            with cache.open("a", encoding="utf-8") as file:
                 file.write(json.dumps({"input": line.fingerprint(rewriter.name), "row": row}) + "\n")
     progress(f"rewriting: {rewriter.name}", len(questions), len(questions))
     return rewrites
@@ -212,16 +212,16 @@ def rewrites_by_form(
     questions: Sequence[Question],
     open_form: OpenForm,
     progress: Progress = silent,
-    kept: Path | None = None,
+    cache: Path | None = None,
 ) -> dict[str, dict[str, Rewrite]]:
     """Rewrite every question with the rewriter of each form; one rewriter is open at a time.
 
-    Rewrites by a language model are cached in the file `kept`: each takes seconds.
+    Rewrites by a language model are cached in the file `cache`: each takes seconds.
     """
     rewrites = {}
     for form in dict.fromkeys(forms):
         with open_form(form) as rewriter:
-            rewrites[form] = collect_rewrites(rewriter, questions, progress, kept if form == "prompted" else None)
+            rewrites[form] = collect_rewrites(rewriter, questions, progress, cache if form == "prompted" else None)
     return rewrites
 
 

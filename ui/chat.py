@@ -119,7 +119,7 @@ class LiveTurns:
 
     def find(self, owner: str, turn: str, stream: str) -> LiveTurn | None:
         """The running turn of `owner` with that id, which may be stopped as `stream` from now on; None if none runs."""
-        live = next((one for (who, _), one in self._running.items() if who == owner and one.id == turn), None)
+        live = next((other for (who, _), other in self._running.items() if who == owner and other.id == turn), None)
         if live is not None:
             self._running[owner, stream] = live
         return live
@@ -128,7 +128,7 @@ class LiveTurns:
         self._tasks.discard(live.task)
         if not live.task.cancelled():
             live.task.exception()  # told to those who follow; there may be none
-        self._running = {key: one for key, one in self._running.items() if one is not live}
+        self._running = {key: other for key, other in self._running.items() if other is not live}
 
 
 class Ask(BaseModel):
@@ -190,8 +190,8 @@ async def ask(service: ChatService, live: LiveTurns, owner: str, data: object) -
     try:
         if ask.watch:
             with live.watched(owner):
-                async for one in _watched(service, live, owner, ask, view):
-                    yield one
+                async for update in _watched(service, live, owner, ask, view):
+                    yield update
             return
         await service.admin.admit()
         if conversation is None:

@@ -155,5 +155,5 @@ def linked(text: str, sources: dict[int, CitedSource]) -> str:
 
 
 def safe_address(url: str) -> str:
-    """Return an address as it may stand in a link of Markdown."""
+    """Return an address that is safe in a Markdown link."""
     return url.replace("(", "%28").replace(")", "%29").replace(" ", "%20").replace("<", "%3C").replace(">", "%3E")

@@ -72,7 +72,7 @@ class Topic(View):
 
 
 class Insights(View):
-    """What was asked since a time (seconds since the epoch), and how it went.
+    """Return questions since a time (seconds since the epoch), and their outcomes.
 
     `gaps` are topics of turns without a sure answer; their `sections` came nearest, and lack something. Without
     recorded texts (`trace.content`) both are empty.

@@ -186,7 +186,7 @@ async def send_form(
     body: VisitorsForm,
     service: Service,
 ) -> Part:
-    """Do what the form says, and answer the HTML that stands in its place. `forms_per_hour` bounds it."""
+    """Do what the form says, and answer the HTML that replaces it. `forms_per_hour` bounds it."""
     visited = for_visitor(service, body.visitor)
     if not any(name in plugin.visitor_calls for plugin in _serving(service)):
         raise NotFound("There is no such form.")
@@ -249,7 +249,7 @@ async def filters(service: Service, collection: str = "") -> dict[str, list[Meta
 
 @router.get("/v1/widget/questions", summary="Questions that the widget suggests")
 async def questions(service: Service, collection: str = "") -> list[str]:
-    """What can be asked first: the operator's questions, then headings that ask and are answered."""
+    """Return questions to begin with: the operator's, then headings that ask and are answered."""
     demand_site(service)
     name = collection or await service.turns.default_collection()
     return [example.question for example in await service.turns.examples(name)]

@@ -34,7 +34,7 @@ class HouseInstructions(SettingsGroup):
     never: tuple[Annotated[str, Field(pattern=r"\S", max_length=60)], ...] = Field((), max_length=50)
 
     def breaks(self, text: str) -> str:
-        """Return the first word of `never` that stands in a text; empty if none does."""
+        """Return the first word of `never` that occurs in a text; empty if none does."""
         match = _any_of(self.never).search(text) if self.never else None
         return match[0] if match else ""
 

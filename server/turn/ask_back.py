@@ -36,7 +36,7 @@ _ASKS_ABOUT = message("About “%(topic)s”: which of these is it, or what exac
 
 @dataclass(frozen=True, slots=True)
 class QuestionBack:
-    """What is asked back: what may be meant, at least two things, and the topic where one is known.
+    """A question back: at least two alternatives, and the topic if one is known.
 
     An alternative of a question back that was read from a history is numbered by its place.
     """

@@ -49,7 +49,7 @@ def plain(text: str) -> str:
 
 
 def evidence_text(heading: str, sentences: Sequence[str], own: int) -> str:
-    """What the model reads of a passage: the nearest heading, the sentence at place `own`, and one on either side."""
+    """Return the input from a passage: the nearest heading, the sentence at place `own`, and one on either side."""
     before = plain(sentences[own - 1])[-BESIDE_CHARACTERS:] if own else ""
     after = plain(sentences[own + 1])[:BESIDE_CHARACTERS] if own + 1 < len(sentences) else ""
     parts = (plain(heading), before, plain(sentences[own])[:SENTENCE_CHARACTERS], after)
@@ -57,7 +57,7 @@ def evidence_text(heading: str, sentences: Sequence[str], own: int) -> str:
 
 
 def statement_text(statement: str, question: str = "") -> str:
-    """What the model reads of an answer: the statement, behind the question that it answers, where there is one."""
+    """Return the model's input from an answer: the statement, behind its question if there is one."""
     asked = plain(question)[-QUESTION_CHARACTERS:].rstrip(" ?.!")
     return f"{asked}? {plain(statement)}" if asked else plain(statement)
 
@@ -105,7 +105,7 @@ class PairModel:
         self._model: OnnxModel = OnnxModel(folder / ONNX_FILE, base / "tokenizer.json", WINDOW, base)
 
     def read(self, statement: str, evidence: str) -> PairReading:
-        """What the model says of one pair, each side as `statement_text` and `evidence_text` make it."""
+        """Score one pair, each side as `statement_text` and `evidence_text` make it."""
         [encoding] = self._model.tokenize([(statement, evidence)])
         logits = [float(one) for one in self._model.run(encoding)[0]]
         odds = [math.exp(one - max(logits)) for one in logits]

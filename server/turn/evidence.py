@@ -376,7 +376,7 @@ def _quotable(
     asked: Sequence[str] = (),
     chances: Mapping[SentencePlace, float] | None = None,
 ) -> list[tuple[float, Support]]:
-    """What may be quoted, best first, by the chances where they are known, else by how well words match."""
+    """Return quotable sentences, best first: by their chances if known, else by matching words."""
     by_place: dict[tuple[int, int, int], tuple[float, Support]] = {}
     for rank, passage in enumerate(evidence):
         matches = scorer.matches(question, passage.n)

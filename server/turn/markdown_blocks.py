@@ -67,7 +67,7 @@ def code_below(text: str, end: int, longest: int = LONGEST) -> int:
 
 
 def is_code(text: str, at: int) -> bool:
-    """Whether the character at `at` stands in a block of code."""
+    """Return whether the character at `at` is in a block of code."""
     return any(block.start <= at < block.end for block in _blocks(text) if block.kind == "code")
 
 
@@ -88,7 +88,7 @@ def lead_above(text: str, start: int) -> int:
 
 @lru_cache(256)
 def step_lists(text: str) -> tuple[tuple[int, int], ...]:
-    """The numbered lists of `text`, outermost only, with what stands in their items.
+    """The numbered lists of `text`, outermost only, with the text of their items.
 
     One whose numbers go on behind code that is not indented goes on.
     """

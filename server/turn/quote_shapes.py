@@ -72,15 +72,15 @@ def asks_to_do(question: str) -> bool:
     return bool(_DOES.search(question))
 
 
-def may_be_quoted(asked: Sequence[str], sentence: str, quote: str, start: int, text: str, *, read: bool) -> bool:
+def may_be_quoted(wordings: Sequence[str], sentence: str, quote: str, start: int, text: str, *, read: bool) -> bool:
     """Return whether the `quote` of a `sentence` that begins at `start` of a passage's `text` can be an answer.
 
     A heading, code alone and a stub cannot. A row can where it is `read` with the names of its columns, or named by
     the question, and no other row of its table is named in its place.
     """
-    if found := table_at(text, start):
-        rows = named(asked, found[0])
-        return found[1] in (rows.allowed if read else rows.rows)
+    if place := table_at(text, start):
+        rows = named(wordings, place[0])
+        return place[1] in (rows.allowed if read else rows.rows)
     return not (is_code(text, start) or _is_frame(sentence) or is_stub(sentence) or is_stub(quote))
 
 
@@ -103,7 +103,7 @@ def is_stub(quote: str) -> bool:
 
 
 def finished(
-    asked: Sequence[str], quotes: Sequence[Support], evidence: Sequence[Evidence], *, doubted: bool
+    wordings: Sequence[str], quotes: Sequence[Support], evidence: Sequence[Evidence], *, doubted: bool
 ) -> list[Support]:
     """Return the quotes in their final shape, in order; what an earlier one holds already is left out.
 
@@ -112,16 +112,16 @@ def finished(
     places = {passage.n: passage for passage in evidence}
     shaped = list[Support]()
     for quote in quotes:
-        whole = shape(asked, quote, places[quote.n], doubted=doubted)
+        whole = shape(wordings, quote, places[quote.n], doubted=doubted)
         if not any(one.n == whole.n and one.start < whole.end and whole.start < one.end for one in shaped):
             shaped.append(whole)
     return shaped
 
 
-def shape(asked: Sequence[str], quote: Support, passage: Evidence, *, doubted: bool = False) -> Support:
+def shape(wordings: Sequence[str], quote: Support, passage: Evidence, *, doubted: bool = False) -> Support:
     """Return a quote grown into what it belongs to."""
     text, start, end = passage.opened, quote.start - passage.origin, quote.end - passage.origin
-    if span := _in_table(asked, text, start, end) or _steps(asked, text, start, end):
+    if span := _in_table(wordings, text, start, end) or _steps(wordings, text, start, end):
         return _placed(quote, passage, *span)
     if doubted:
         around = block_around(text, start, end, items=False)
@@ -131,7 +131,7 @@ def shape(asked: Sequence[str], quote: Support, passage: Evidence, *, doubted: b
         end = sequel_end(text, end)
     elif not text[start:end].startswith(("```", "~~~")):
         # Without a full stop a sentence goes on in the code below it.
-        wanted = asks_to_do(asked[0]) or not _ENDS.search(text[start:end])
+        wanted = asks_to_do(wordings[0]) or not _ENDS.search(text[start:end])
         end = code_below(text, end, LONGEST if wanted else ASIDE)
     return _placed(quote, passage, start, end)
 
@@ -143,17 +143,17 @@ def _placed(quote: Support, passage: Evidence, start: int, end: int) -> Support:
     return replace(quote, quote=passage.opened[start:end], start=origin + start, end=origin + end)
 
 
-def _in_table(asked: Sequence[str], text: str, start: int, end: int) -> tuple[int, int] | None:
+def _in_table(wordings: Sequence[str], text: str, start: int, end: int) -> tuple[int, int] | None:
     """The rows to quote where a quote is a row, or leads to a table; None for anything else."""
-    if found := table_at(text, start):
-        table, row = found
-        rows = named(asked, table).rows
+    if place := table_at(text, start):
+        table, row = place
+        rows = named(wordings, table).rows
         if row in rows:
             return _run(table, rows, row)
         small = len(table.rows) <= SMALL_ROWS and table.end - table.start <= SMALL_TABLE
         return (table.start, table.end) if small and not rows else (row.start, row.end)
     led = next((table for table in tables(text) if start < table.start < end), None)
-    rows = named(asked, led).rows if led else ()
+    rows = named(wordings, led).rows if led else ()
     return _run(led, rows, rows[0]) if led and rows and len(rows) < len(led.rows) else None
 
 
@@ -168,15 +168,15 @@ def _run(table: MarkdownTable, rows: Sequence[TableRow], row: TableRow) -> tuple
     return span if span[1] - span[0] <= LONGEST else (row.start, row.end)
 
 
-def _steps(asked: Sequence[str], text: str, start: int, end: int) -> tuple[int, int] | None:
+def _steps(wordings: Sequence[str], text: str, start: int, end: int) -> tuple[int, int] | None:
     """The numbered steps around a quote with what leads to them; None where it is in none, or they are too long."""
     for first, last in step_lists(text):
         if not first <= start < last:
             continue
-        if last - first <= (LONGEST if asks_to_do(asked[0]) else PARAGRAPH):
+        if last - first <= (LONGEST if asks_to_do(wordings[0]) else PARAGRAPH):
             lead = lead_above(text, first)
             return (lead if last - lead <= LONGEST else first), max(last, end)
-        if asks_to_do(asked[0]):
+        if asks_to_do(wordings[0]):
             # Whole lines up to the bound, from the first step on where that reaches what is quoted.
             begin = first if end - first <= LONGEST else text.rfind("\n", 0, start) + 1
             return begin, max(text.rfind("\n", begin, begin + LONGEST), end)

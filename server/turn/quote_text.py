@@ -76,7 +76,7 @@ def _readable(text: str) -> str:
 
 
 def _unquoted(text: str) -> str:
-    """`text` without the marks of a block quotation that it stands in: it becomes one anyway."""
+    """`text` without the marks of a block quotation around it: it becomes one anyway."""
     lines = text.split("\n")
     if not lines[0].startswith(">") or _FENCE.match(text):
         return text

@@ -51,7 +51,7 @@ def readable(question: str) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SentenceInputs:
-    """What the head reads of a question's sentences: a row of each array for each of `places`.
+    """The head's input for a question's sentences: a row of each array for each of `places`.
 
     `features` is `(sentences, len(FEATURES))`, `states` `(sentences, width)`: the mean of the states of its tokens.
     """

@@ -59,7 +59,7 @@ def tables(text: str) -> tuple[MarkdownTable, ...]:
     if "|" not in text:
         return ()
     starts = line_starts(text)
-    found = list[MarkdownTable]()
+    result = list[MarkdownTable]()
     header, rows, cells = None, list[TableRow](), list[str]()
     line = 0
     in_row = False
@@ -76,8 +76,8 @@ def tables(text: str) -> tuple[MarkdownTable, ...]:
             header, rows = (row, rows) if header is None else (header, [*rows, row])
         elif token.type == "table_close" and header is not None:
             body = trim(text, header.end, starts[header.line + 2] - 1)[1]
-            found.append(MarkdownTable(header, body, tuple(rows)))
-    return tuple(found)
+            result.append(MarkdownTable(header, body, tuple(rows)))
+    return tuple(result)
 
 
 def table_at(text: str, start: int) -> tuple[MarkdownTable, TableRow] | None:
@@ -99,10 +99,10 @@ def table_rows(text: str) -> dict[int, str]:
 
 def head_above(text: str, start: int) -> str:
     """Return the header of the table whose row begins at `start`, with the line below it; empty for anything else."""
-    found = table_at(text, start)
-    if found is None or not any(found[1].cells):
+    place = table_at(text, start)
+    if place is None or not any(place[1].cells):
         return ""
-    lines = text[found[0].start : found[0].body].split("\n")
+    lines = text[place[0].start : place[0].body].split("\n")
     return "".join(f"{line.strip()}\n" for line in lines)
 
 
@@ -111,10 +111,10 @@ def with_rows_said(text: str) -> str:
 
     Where a passage begins within a table, nobody knows the names of its columns: the cells alone are said.
     """
-    if not (found := tables(text)):
+    if not (listed := tables(text)):
         return _going_on(text)
-    said = {row.line: table.said(row) for table in found for row in table.rows}
-    heads = {table.header.line + more for table in found for more in (0, 1)}
+    said = {row.line: table.said(row) for table in listed for row in table.rows}
+    heads = {table.header.line + more for table in listed for more in (0, 1)}
     lines = ((n, said.get(n, line)) for n, line in enumerate(text.split("\n")) if n not in heads)
     return "\n".join(line for n, line in lines if line or n not in said)
 
@@ -158,12 +158,12 @@ class NamedRows:
     rows: tuple[TableRow, ...]
 
 
-def named(asked: Sequence[str], table: MarkdownTable) -> NamedRows:
+def named(wordings: Sequence[str], table: MarkdownTable) -> NamedRows:
     """Return which rows a question names, and which may answer it.
 
-    `asked` is the question as typed, and then with what it leans on: the words before tell only where its own do not.
+    `wordings` is the question as typed, then with its conversation, which tells only where its own words do not.
     """
-    for question in dict.fromkeys(asked):
+    for question in dict.fromkeys(wordings):
         rows = _named(question, table)
         if rows.rows or len(rows.allowed) < len(table.rows):
             return rows
@@ -179,24 +179,24 @@ def _named(question: str, table: MarkdownTable) -> NamedRows:
     answer. Where the question has a number of the kind that the first column lists, and no row has that, no row may,
     besides those of ranges. A plain word of the first column names its row and forbids no other.
     """
-    asked = " ".join(question.casefold().split())
-    strong = [sum(_names(asked, cell) or _spans(asked, cell) for cell in row.cells) for row in table.rows]
+    folded = " ".join(question.casefold().split())
+    strong = [sum(_names(folded, cell) or _spans(folded, cell) for cell in row.cells) for row in table.rows]
     if (most := max(strong, default=0)) > 0:
         rows = tuple(row for row, count in zip(table.rows, strong, strict=True) if count == most)
         return NamedRows(rows, rows)
     keys = [row.cells[0] if row.cells else "" for row in table.rows]
     for kind in (_DOTTED, _LARGE):
-        majors = {number.split(".")[0] for number in kind.findall(asked)}
+        majors = {number.split(".")[0] for number in kind.findall(folded)}
         listed = sum(bool(kind.search(key)) for key in keys)
         beside = {number.split(".")[0] for row in table.rows for cell in row.cells[1:] for number in kind.findall(cell)}
         if majors and not (majors & beside) and listed >= max(2, _MOSTLY * len(keys)):
             return NamedRows(tuple(row for row, key in zip(table.rows, keys, strict=True) if _OPEN.search(key)), ())
-    weak = tuple(row for row, key in zip(table.rows, keys, strict=True) if _names(asked, key, words=True))
+    weak = tuple(row for row, key in zip(table.rows, keys, strict=True) if _names(folded, key, words=True))
     return NamedRows(table.rows, weak)
 
 
-def _names(asked: str, cell: str, *, words: bool = False) -> bool:
-    """Return whether `asked` (case folded) holds the whole of a cell, or of one of the things that it lists.
+def _names(folded: str, cell: str, *, words: bool = False) -> bool:
+    """Return whether `folded` (case folded) holds the whole of a cell, or of one of the things that it lists.
 
     Only what identifies something counts, or with `words` any words.
     """
@@ -205,16 +205,16 @@ def _names(asked: str, cell: str, *, words: bool = False) -> bool:
         if not 0 < len(name) <= _LONGEST_NAME or name in _SAYS_LITTLE or not _WORDS.search(name):
             continue
         identifies = _IDENTIFIES.search(name) or " " in name or part.strip().startswith("`")
-        if (words or (identifies and not (name.isdecimal() and len(name) < 2))) and _whole(name).search(asked):
+        if (words or (identifies and not (name.isdecimal() and len(name) < 2))) and _whole(name).search(folded):
             return True
     return False
 
 
-def _spans(asked: str, cell: str) -> bool:
-    """Return whether a cell is a range of versions or large numbers that holds one of `asked`."""
+def _spans(folded: str, cell: str) -> bool:
+    """Return whether a cell is a range of versions or large numbers that holds one of `folded`."""
     for low, high in _RANGE.findall(cell.casefold()):
         first, last = sorted(tuple(map(int, bound.split("."))) for bound in (low, high))
-        for number in _NUMBER.findall(asked):
+        for number in _NUMBER.findall(folded):
             parts = tuple(map(int, number.split(".")))
             # Releases of the last version of the range belong to it.
             within = first <= parts and parts[: len(last)] <= last

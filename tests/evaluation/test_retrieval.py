@@ -137,8 +137,8 @@ def test_what_a_language_model_wrote_is_kept_for_the_same_name(tmp_path: Path) -
         words = iter("ab")
 
     asked = [Question("q 1", "d", "one"), Question("q2", "d", "two")]
-    first = collect_rewrites(Once(), asked[:1], kept=tmp_path / "kept.jsonl")
-    both = collect_rewrites(Once(), asked, kept=tmp_path / "kept.jsonl")
+    first = collect_rewrites(Once(), asked[:1], cache=tmp_path / "kept.jsonl")
+    both = collect_rewrites(Once(), asked, cache=tmp_path / "kept.jsonl")
     assert replace(both["q 1"], seconds=0) == replace(first["q 1"], seconds=0)
     assert both["q2"].text == "two b"
 

@@ -56,7 +56,7 @@ def live(documents: Path, tmp_path: Path) -> Path:
 
 
 async def answered(slack: FakeSlack) -> dict[str, Any]:
-    """What the bot says: it posts a sign that it reads, and puts the answer in its place."""
+    """The bot's messages: it posts a sign that it reads, and puts the answer in its place."""
     waiting = await slack.call("chat.postMessage")
     given = await slack.call("chat.update")
     return {**given, "thread": waiting["thread_ts"]}

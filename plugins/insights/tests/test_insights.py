@@ -1,4 +1,4 @@
-"""What people ask in groups, the gaps of the documents, and the way from a gap to an answer."""
+"""Topics of questions, the gaps of the documents, and the way from a gap to an answer."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install $(PIP_ARGS) -c constraints.txt
 TEST_HOME ?= $(or $(ANAPHORA_TEST_HOME),$(CURDIR)/.home)
-PYTEST = ANAPHORA_TEST_HOME="$(TEST_HOME)" $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4
+PYTEST = ANAPHORA_TEST_HOME="$(TEST_HOME)" $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal
 TEST_MODELS := bge-small-en-v1.5 multilingual-e5-small all-minilm-l6-v2 ms-marco-minilm-l12 smollm2-135m-instruct
 
 .DEFAULT_GOAL := help

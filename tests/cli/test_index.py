@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -190,7 +189,6 @@ def test_an_interrupt_leaves_the_collection_as_it_was(home: Path, docs: Path, tm
         for said in running.stderr:
             if "embedding" in said:
                 break
-        time.sleep(0.3)
         running.send_signal(signal.SIGINT)
         rest = running.stderr.read()
         assert running.wait(60) == ExitCode.INTERRUPTED

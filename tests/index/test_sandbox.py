@@ -86,7 +86,10 @@ def test_a_worker_reads_one_file_after_the_other(pool: ParserPool, page: Path, w
 
 @pytest.mark.parametrize(
     ("name", "data", "limits", "why"),
-    [("s.rst", SLOW, SMALL, "2 seconds"), ("s.jsonl", many_numbers(), NARROW, "300 MiB of memory")],
+    [
+        ("s.rst", SLOW, SMALL, "2 seconds"),
+        pytest.param("s.jsonl", many_numbers(), NARROW, "300 MiB of memory", marks=pytest.mark.extended),
+    ],
 )
 def test_a_file_that_takes_too_much_is_given_up_and_the_next_one_read(
     page: Path, tmp_path: Path, workers: Workers, name: str, data: bytes, limits: Limits, why: str

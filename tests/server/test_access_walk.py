@@ -23,6 +23,7 @@ from starlette.routing import Mount
 from server.access import Role
 from server.api.security.authentication import COOKIE
 from server.store import credentials
+from tests.eventually import eventually
 from ui.gate import PageGate
 
 WORDS = {
@@ -196,10 +197,7 @@ def filled(world: World, home: Path) -> World:
             lambda c, r=role, g=group, n=label: credentials.create_key(c, n, r, frozenset({g}))  # type: ignore[misc]
         )
         world.secrets[who] = secret
-    until = time.monotonic() + 30
-    while world.ask("nobody", "GET", "/v1/models").status_code != 401:
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    eventually(lambda: world.ask("nobody", "GET", "/v1/models").status_code == 401)
     for who in world.secrets:
         # The walk tries to sign in without a key, too; addresses with right keys are not kept out for that.
         world.get(who, "GET", "/v1/models")

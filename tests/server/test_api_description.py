@@ -40,9 +40,16 @@ def operator_key(running: Any) -> str:
     return str(secret)
 
 
-@pytest.mark.extended
-@pytest.mark.parametrize("name", ["POSITIVE", "NEGATIVE"])
-def test_the_api_keeps_what_its_description_promises(running: Any, name: str) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "examples"),
+    [
+        ("POSITIVE", settings(EXAMPLES, max_examples=1)),
+        pytest.param("POSITIVE", EXAMPLES, marks=pytest.mark.extended),
+        pytest.param("NEGATIVE", EXAMPLES, marks=pytest.mark.extended),
+    ],
+)
+def test_the_api_keeps_what_its_description_promises(running: Any, name: str, examples: settings) -> None:
     # Here, because every process of a test run looks into this file.
     import schemathesis
     from schemathesis.checks import not_a_server_error
@@ -71,7 +78,7 @@ def test_the_api_keeps_what_its_description_promises(running: Any, name: str) ->
     for found in description.get_all_operations():
         operation = found.ok()
 
-        @EXAMPLES
+        @examples
         @given(case=operation.as_strategy(mode))
         def keeps_its_promise(case: Any) -> None:
             excluded = unsaid.get(case.operation.label, [])

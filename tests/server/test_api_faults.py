@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,6 +19,7 @@ import pytest
 
 from server.api import running as api_running
 from server.store import collection_rows, credentials
+from tests.eventually import eventually
 
 QUESTION = {"question": "How long is parental leave?"}
 COMPLETION = {"model": "docs", "messages": [{"role": "user", "content": "How long is parental leave?"}]}
@@ -40,13 +40,6 @@ def stored(client: httpx.Client, conversation: str) -> dict[str, Any]:
     return {turn["id"]: turn for turn in client.get(f"/v1/conversations/{conversation}").json()["messages"]}
 
 
-def until(condition: Any, seconds: float = 90.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "this does not happen"
-        time.sleep(0.02)
-
-
 def test_a_reader_who_leaves_a_stream_stops_the_model(running: Any, llm: Any) -> None:
     llm.pieces, llm.pace = ["word "] * 2000, 0.02
     with running.client() as client:
@@ -56,7 +49,7 @@ def test_a_reader_who_leaves_a_stream_stops_the_model(running: Any, llm: Any) ->
                 if '"token"' in line:
                     break
         assert llm.disconnected.wait(30)
-        until(lambda: only_turn(client, conversation)["status"] == "interrupted")
+        eventually(lambda: only_turn(client, conversation)["status"] == "interrupted")
         assert only_turn(client, conversation)["answer"].startswith("word")
         assert b"anaphora_turns_running 0.0" in client.get("/metrics").content
 
@@ -69,9 +62,9 @@ def test_a_reader_who_leaves_during_the_prefill_stops_the_model(running: Any, ll
             # Held, for a dropped iterator would close the connection.
             lines = answer.iter_lines()
             assert any('"evidence"' in line for line in lines)
-            until(lambda: llm.requests)
+            eventually(lambda: llm.requests)
         assert llm.disconnected.wait(30)
-        until(lambda: only_turn(client, conversation)["status"] == "interrupted")
+        eventually(lambda: only_turn(client, conversation)["status"] == "interrupted")
 
 
 def test_a_reader_who_leaves_without_streaming_stops_the_model(running: Any, llm: Any) -> None:
@@ -81,7 +74,7 @@ def test_a_reader_who_leaves_without_streaming_stops_the_model(running: Any, llm
         body = json.dumps(COMPLETION).encode()
         head = "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         connection.sendall(head.encode() + f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
-        until(lambda: llm.requests)
+        eventually(lambda: llm.requests)
     assert llm.disconnected.wait(30)
 
 
@@ -173,7 +166,7 @@ def test_who_finds_the_queue_full_is_told_when_to_come_back(
 
     with ThreadPoolExecutor(2) as pool, running.client() as client:
         waiting = [pool.submit(ask) for _ in range(2)]
-        until(lambda: b"anaphora_turns_waiting 1.0" in client.get("/metrics").content)
+        eventually(lambda: b"anaphora_turns_waiting 1.0" in client.get("/metrics").content)
         refused = client.post("/v1/chat/completions", json=COMPLETION)
         assert refused.status_code == 429
         assert int(refused.headers["retry-after"]) >= 1
@@ -219,11 +212,11 @@ def test_who_leaves_the_queue_makes_room(
     running = serve(settings_for(llm.url, server={"concurrent_turns": 1}))
     with running.client() as client, running.client() as second:
         with client.stream("POST", "/v1/chat/completions", json={**COMPLETION, "stream": True}):
-            until(lambda: llm.streaming.is_set())
+            eventually(lambda: llm.streaming.is_set())
             with second.stream("POST", "/v1/chat/completions", json={**COMPLETION, "stream": True}) as queued:
                 assert queued.status_code == 200
-            until(lambda: b"anaphora_turns_waiting 0.0" in second.get("/metrics").content)
-        until(lambda: b"anaphora_turns_running 0.0" in second.get("/metrics").content)
+            eventually(lambda: b"anaphora_turns_waiting 0.0" in second.get("/metrics").content)
+        eventually(lambda: b"anaphora_turns_running 0.0" in second.get("/metrics").content)
 
 
 def test_a_full_disk_does_not_stop_an_answer(running: Any) -> None:

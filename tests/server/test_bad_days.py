@@ -248,7 +248,7 @@ def test_a_language_model_in_trouble_is_named(
     serve: Any, settings_for: Any, llm: Any, trouble: dict[str, Any], code: str
 ) -> None:
     # A refusal is tried again, a little later each time; who dies is told apart from who takes long.
-    seconds = 1.0 if code == "llm_timeout" else 10.0
+    seconds = 0.3 if code == "llm_timeout" else 10.0
     running = serve(settings_for(llm.url, llm={"model": llm.url, "timeout_seconds": seconds}))
     running.call(running.service.core.warm())
     with running.client() as client:

@@ -17,7 +17,8 @@ from server.chat import collections as collection_service
 from server.chat.limits import Admission, Patience
 from server.tracing import Metrics
 from testing.openai_server import FakeOpenAIServer
-from tests.server.test_api_faults import begin, until
+from tests.eventually import eventually
+from tests.server.test_api_faults import begin
 from tests.server.test_api_pages import bicycles, uploaded
 
 if TYPE_CHECKING:
@@ -110,8 +111,7 @@ def test_what_was_kept_goes_with_the_version_it_was_made_of(client: httpx.Client
     client.post("/v1/standalone", json=body)
     changed = PAGE.replace("safety release valve", "steam return vent")
     job = client.post("/v1/collections/docs/documents", files={"file": ("boilers.md", changed.encode())}).json()
-    while client.get(f"/v1/jobs/{job['id']}").json()["state"] in ("queued", "running"):
-        time.sleep(0.05)
+    eventually(lambda: client.get(f"/v1/jobs/{job['id']}").json()["state"] == "done")
     quote = client.post("/v1/standalone", json=body).json()
     assert "[steam return vent]" in quote["text"]
     assert quote["cached"] is False
@@ -167,7 +167,7 @@ def test_a_turns_first_token_comes_before_all_that_is_asked_beside_it(
                 beside.submit(client.post, "/v1/standalone", json=place(client)),
                 beside.submit(client.get, "/v1/collections/docs/pages/1/uploads/parking.pdf"),
             ]
-            until(lambda: sorted(begun) == ["asked", "drawn"], 60)
+            eventually(lambda: sorted(begun) == ["asked", "drawn"])
             conversation = begin(client)
             with client.stream("POST", f"/v1/conversations/{conversation}/turns", json={"question": "Is it?"}) as turn:
                 assert any('"token"' in line for line in turn.iter_lines())

@@ -19,7 +19,7 @@ from index.loaders.files import load, walk
 from plugins.insights.disagreements import Quoted, disagree, said_otherwise
 from server.chat.loaded_models import ServiceModels
 from server.settings import Settings
-from server.turn.contradiction import plain
+from server.turn.support import plain
 from text.sentences import sentences
 from text.words import negations
 

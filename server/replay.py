@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from index.encoders import Vectors
     from index.rerank import Reranker
-    from server.turn.contradiction import PairModel
+    from server.turn.support import PairModel
 
 
 class ReplayError(Exception):

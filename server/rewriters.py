@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
     from index.rerank import Reranker
-    from server.turn.contradiction import PairModel
+    from server.turn.support import PairModel
 
 
 log = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ def open_pairs(settings: Settings) -> PairModel | None:
     answers are then checked by their words alone, which the log tells.
     """
     from server.registry import RegistryError, resolve
-    from server.turn.contradiction import DESCRIPTION, PairModel
+    from server.turn.support import DESCRIPTION, PairModel
 
     folder = Path(str(files("rewriter") / "default_support"))
     if not (folder / DESCRIPTION).is_file():

@@ -102,8 +102,7 @@ def table(
     from papers.contradiction import measuring
     from papers.contradiction.pages import agents_answers, doc2dial_pages, product_pages, written_answers
     from server.registry import resolve
-    from server.turn.contradiction import PairModel
-    from server.turn.support import SUPPORTED
+    from server.turn.support import SUPPORTED, PairModel
 
     state, source, rng = state_of(context), data_folder(data), random.Random(seed)
     model = PairModel(folder, Path(resolve(BASE, state.settings().home)))

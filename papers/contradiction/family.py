@@ -13,7 +13,7 @@ from pydantic import Field
 from papers.contradiction.pairs import LABELS, Pair, PairGroup
 from rewriter.load import RunKind
 from rewriter.recipe import FAMILIES, ModelPart
-from server.turn.contradiction import WINDOW
+from server.turn.support import WINDOW
 
 if TYPE_CHECKING:
     from tokenizers import Encoding

@@ -20,11 +20,10 @@ from index.query import Hit
 from papers.contradiction.edits import EDITS, retold, turned
 from papers.contradiction.pages import Page, Told
 from papers.contradiction.pairs import SAID, statements
-from server.turn.contradiction import PairModel, PairReading, is_read, is_turned, joined, plain, read_beside
 from server.turn.events import Evidence
 from server.turn.evidence import numbered
 from server.turn.prompt import count_tokens
-from server.turn.support import SupportScorer
+from server.turn.support import PairModel, PairReading, SupportScorer, is_read, is_turned, joined, plain, read_beside
 from server.turn.tables import with_rows_said
 from text.words import stems
 
@@ -202,8 +201,7 @@ def fitted(found: Sequence[Checked], kept: float = 0.9) -> list[float]:
     """
     from scipy.optimize import minimize
 
-    from server.turn.contradiction import best_reading, log_odds
-    from server.turn.support import SUPPORTED
+    from server.turn.support import SUPPORTED, best_reading, log_odds
 
     found = [one for one in found if one.readings and not one.turned]
     best = [best_reading(one.readings) for one in found]

@@ -17,7 +17,7 @@ from index.errors import LoadError
 from index.loaders.files import load
 from index.loaders.markdown import outline
 from papers.contradiction.edits import Siblings
-from server.turn.contradiction import evidence_text, plain
+from server.turn.support import evidence_text, plain
 from server.turn.tables import table_rows
 from text.sentences import sentences
 from text.words import stems

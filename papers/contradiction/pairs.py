@@ -18,7 +18,7 @@ from typing import Literal, TypeAlias
 
 from papers.contradiction.edits import EDITS, retold, turned
 from papers.contradiction.pages import Page, Told
-from server.turn.contradiction import plain, statement_text
+from server.turn.support import plain, statement_text
 from text.sentences import sentence_spans
 from text.words import negations, stems
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
     from rewriter.protocol import Rewriter
-    from server.turn.contradiction import PairModel
+    from server.turn.support import PairModel
 
 
 def read_journal(path: Path) -> dict[str, AnsweredTurn]:

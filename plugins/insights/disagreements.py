@@ -1,7 +1,7 @@
 """Passages that one answer cited and that say different things: one of them is outdated, or both need a word more.
 
 Sentences about the same that share most of their words are read against each other, both ways, by the model that reads
-answers against their sources (`server.turn.contradiction`). Where sentences differ as their headings do, or in code or
+answers against their sources (`server.turn.support`). Where sentences differ as their headings do, or in code or
 an address, they speak of different things.
 """
 
@@ -12,8 +12,8 @@ from itertools import combinations, islice, product
 
 from index.documents import MetadataValue
 from server.store.records import StoredTurn, View
-from server.turn.contradiction import CONTRADICTED, PairModel, evidence_text, plain, statement_text
 from server.turn.events import CitationEvent
+from server.turn.support import CONTRADICTED, PairModel, evidence_text, plain, statement_text
 from text.sentences import sentences
 from text.words import negations, numbers, quoted_terms, stems
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from index.encoders import Encoder
     from index.rerank import Reranker
     from rewriter.protocol import Rewriter
-    from server.turn.contradiction import PairModel
+    from server.turn.support import PairModel
 
 
 class CollectionSummary(View):

@@ -17,9 +17,8 @@ from server.turn.citations import CitationParser, Marker
 from server.turn.events import AnswerKind, CitationEvent, Evidence, SupportEvent, TokenEvent
 from server.turn.evidence import following_block
 from server.turn.filters import HeaderFilter, PreambleFilter, RefusalFilter, ThoughtFilter
-from server.turn.markdown_blocks import LEADS_IN
 from server.turn.prompt import examples
-from server.turn.quote_text import quote_text
+from server.turn.quote_shapes import LEADS_IN, quote_text
 from server.turn.support import (
     ATTRIBUTED,
     SUPPORTED,

@@ -1,25 +1,31 @@
-"""Ask back: the question that names what may be meant, as a text that is known again.
+"""Ask back which section is meant, and understand the reply, without any model.
 
-`server.turn.decision` says when; nothing is asked twice in a row. The question's first line names what the sections
-found have in common, or what the conversation speaks of; below it they stand as a numbered list, without that. A
-question back is known by its text, in any of the languages, so the history that a client keeps is enough to understand
-the reply (`server.turn.ask_reply`).
+`server.turn.decision` says when to ask; nothing is asked twice in a row. The question's first line names what the
+sections have in common, or the conversation's subject; below it they are a numbered list. A question back is known by
+its text, in any of the languages, so the history that a client keeps is enough. A reply is the text of an alternative,
+its place in the list, some of its words, "none of these", or an answer in free words (`reply_words.toml`). It becomes
+the question that was asked back about, with what was chosen or added in parentheses. A message that asks something
+anew is no reply: it is searched by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import tomllib
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib.resources import files
 from itertools import takewhile
 
 import regex
 
-from rewriter.protocol import Conversation
+from index.query import Hit, Passage
+from rewriter.protocol import Conversation, Message
 from server.turn.events import Alternative, Evidence
 from text.sanitize import sanitize_line
 from text.translation import everywhere, gettext, message
-from text.words import stems
+from text.words import negations, stems
 
 READ = 5
 """Passages whose sections are offered."""
@@ -142,3 +148,224 @@ def _known() -> regex.Pattern[str]:
     about = (text.split("%(topic)s") for text in everywhere(_ASKS_ABOUT))
     patterns = (*map(regex.escape, everywhere(_ASKS)), *("(.{1,80}?)".join(map(regex.escape, part)) for part in about))
     return regex.compile("|".join(patterns))
+
+
+PREFERRED = 4
+"""Passages of the chosen sections that are put first at most."""
+NAMED = 0.5
+"""Share of a reply's words of content that must name an alternative, where it has others beside."""
+
+_LIST_NUMBER = regex.compile(r"[\s(#]*\p{Nd}{1,2}[.):]\s*")
+_HEAD_ENDS = regex.compile(r"[,،，、;]\s*|\)\s+|\s+[-–—]\s+")
+"""Stands between a place and further words."""
+_CLAUSE = r"(?:^|[.!;,:،，、。–—]\s*|\b(?:and|so|but|also|ok|okay|well|then|und|et|y)\s+)"
+_ENDS = r"(?=\W*$|\s*[,;:.!،，、。–—-])"
+
+
+@dataclass(frozen=True, slots=True)
+class BackReply:
+    """A reply to a question back, resolved.
+
+    `before` is the history before `question`, which was asked back about. `chosen` are the alternatives that are meant,
+    `declined` those that are not; `said` are further words.
+    """
+
+    typed: str
+    question: str
+    before: Conversation
+    topic: str
+    chosen: tuple[str, ...] = ()
+    declined: tuple[str, ...] = ()
+    said: str = ""
+
+    @property
+    def about(self) -> str:
+        """The words that are added to the question: topic and choice, and what else was said."""
+        named = SEPARATOR.join(filter(None, (self.topic, ", ".join(self.chosen)))) if self.chosen else ""
+        return ": ".join(filter(None, (named, self.said)))
+
+    @property
+    def text(self) -> str:
+        """The question in full, for people and models: `backup fails (Postgres › Dump and restore)`."""
+        if not self.about:
+            return self.question
+        bare = self.question.rstrip(" ?？؟.!。")
+        asks = next((sign for sign in self.question[len(bare) :] if sign in "?？؟"), "")
+        return f"{bare} ({self.about}){asks}"
+
+    @property
+    def asked(self) -> tuple[str, Conversation]:
+        """The words to search for first, and the history that they lean on.
+
+        A choice makes the question whole. Other words find more by themselves, as a follow-up of the question.
+        """
+        if self.chosen or not self.said:
+            return self.text, self.before
+        return self.said, Conversation((*self.before.messages, Message("user", self.question)))
+
+    def preferred(self, hits: Sequence[Hit]) -> list[Hit]:
+        """The hits, those of the chosen sections first, `PREFERRED` at most, or those of the declined ones last."""
+        names, inside = self.chosen or self.declined, list[Hit]()
+        # A topic that is no title, but what the conversation speaks of, is in no path.
+        for topic in dict.fromkeys((self.topic, "")):
+            inside = inside or [hit for hit in hits if any(_stands_in(topic, name, hit.passage) for name in names)]
+        if self.chosen:
+            first = inside[:PREFERRED]
+            return [*first, *(hit for hit in hits if hit not in first)]
+        return [*(hit for hit in hits if hit not in inside), *inside]
+
+
+def understood(conversation: Conversation, message: str) -> BackReply | None:
+    """Return the reply to the question back that ends `conversation`; None where none does, or `message` asks anew.
+
+    Words that fit all alternatives, or none, choose nothing: they are added to the question.
+    """
+    asked = asked_back(conversation)
+    if asked is None or len(conversation.messages) < 2 or conversation.messages[-2].role != "user":
+        return None
+    before, question = Conversation(conversation.messages[:-2]), conversation.messages[-2].text
+    said, words = " ".join(message.split()), _reply_words()
+    texts = tuple(alternative.text for alternative in asked.alternatives)
+    chosen, rest = _chosen(texts, said)
+    if chosen:
+        return BackReply(message, question, before, asked.topic, chosen, said=rest)
+    if (match := words.none.match(said)) is not None:
+        rest = words.instead.sub("", said[match.end() :], count=1)
+        if not words.anew.search(rest):
+            return BackReply(message, question, before, asked.topic, declined=texts, said=rest)
+    if words.anew.search(said):
+        return None
+    return BackReply(message, question, before, asked.topic, said=said)
+
+
+def passed_over(conversation: Conversation) -> Conversation:
+    """The conversation without a question back that ends it: its words are those of the sections, not of anybody."""
+    return Conversation(conversation.messages[:-1]) if asked_back(conversation) else conversation
+
+
+def folded(messages: Iterable[Message]) -> list[Message]:
+    """Return a history in which each question back and the reply to it are the one question that they resolve to.
+
+    A question back that was passed over is left out; one that ends the history stays.
+    """
+    kept = Conversation()
+    for turn in messages:
+        if turn.role == "user":
+            reply = understood(kept, turn.text)
+            kept, turn = (reply.before, Message("user", reply.text)) if reply else (passed_over(kept), turn)
+        kept = Conversation((*kept.messages, turn))
+    return list(kept.messages)
+
+
+def _chosen(offered: Sequence[str], said: str) -> tuple[tuple[str, ...], str]:
+    """The alternatives that a message chooses, and the words that it adds to them."""
+    plain = {_plain(said), _plain(_LIST_NUMBER.sub("", said, count=1))}
+    if exact := tuple(text for text in offered if _plain(text) in plain):
+        return exact, ""
+    if places := _places(said, len(offered)):
+        return tuple(offered[place] for place in places), ""
+    if (end := _HEAD_ENDS.search(said)) is not None:
+        head, rest = said[: end.start()], said[end.end() :]
+        # "First, how do I …" chooses nothing: a single word must be a number.
+        if (len(head.split()) > 1 or head.strip("(#").isdecimal()) and (places := _places(head, len(offered))):
+            return tuple(offered[place] for place in places), rest
+    return ((), "") if _reply_words().anew.search(said.rstrip(" ?？؟")) else _named(offered, said)
+
+
+def _places(said: str, count: int) -> list[int]:
+    """The places in a list of `count`, from 0, that a message of nothing else names; none where one is not in it."""
+    known = _reply_words()
+    words = known.word.findall(unicodedata.normalize("NFKC", said).casefold())
+    if words == ["one"]:
+        return [0]
+    places = set[int]()
+    for word in words:
+        if word.isdecimal():
+            places.add(int(word) - 1)
+        elif word in known.places:
+            places.add(known.places[word] % count)
+        elif word in known.all:
+            places.update(range(count))
+        elif word not in known.beside:
+            return []
+    return sorted(places) if places <= set(range(count)) else []
+
+
+def _named(offered: Sequence[str], said: str) -> tuple[tuple[str, ...], str]:
+    """The alternatives that have all words of content of a message, or the one that has half of them alone."""
+    words = set(stems(said)) - {*stems(" ".join(_reply_words().beside))}
+    if not words or negations(said):
+        return (), ""
+    held = [words & set(stems(text)) for text in offered]
+    whole = tuple(text for text, found in zip(offered, held, strict=True) if found == words)
+    if 0 < len(whole) < len(offered):
+        return whole, ""
+    only = [n for n, found in enumerate(held) if any(sum(word in other for other in held) == 1 for word in found)]
+    if len(only) == 1 and len(held[only[0]]) >= NAMED * len(words) and "?" not in said:
+        return (offered[only[0]],), said
+    return (), ""
+
+
+def _plain(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().strip(" .?!\"'“”").split())
+
+
+def _stands_in(topic: str, name: str, passage: Passage) -> bool:
+    """Whether a passage stands in the section that `name` tells: its path has the parts of it in their order."""
+    path = path_of(passage.title or passage.document_id, passage.heading)
+    places = iter([part.casefold() for whole in path for part in whole.split(SEPARATOR)])
+    wanted = (topic.casefold(), *name.casefold().split(SEPARATOR))
+    return all(any(_same(part, place) for place in places) for part in wanted if part)
+
+
+def _same(part: str, place: str) -> bool:
+    return place.startswith(part[:-1]) if part.endswith("…") else place == part
+
+
+@dataclass(frozen=True, slots=True)
+class _ReplyWords:
+    """The words of `reply_words.toml`, of all languages together."""
+
+    word: regex.Pattern[str]
+    places: Mapping[str, int]
+    """Places from 0; -1 is the last."""
+    all: frozenset[str]
+    beside: frozenset[str]
+    none: regex.Pattern[str]
+    instead: regex.Pattern[str]
+    anew: regex.Pattern[str]
+
+
+@cache
+def _reply_words() -> _ReplyWords:
+    tables = tomllib.loads(files("server.turn").joinpath("reply_words.toml").read_text("utf-8")).values()
+
+    def every(key: str) -> list[str]:
+        return [
+            word for table in tables for word in (table[key].split() if isinstance(table[key], str) else table[key])
+        ]
+
+    def either(key: str) -> str:
+        return "|".join(every(key))
+
+    places = {word: n for table in tables for n, words in enumerate(table["places"]) for word in words.split()}
+    places |= dict.fromkeys(every("last"), -1)
+    unspaced = {*places, *every("all"), *every("beside")}
+    unspaced = {word for word in unspaced if regex.fullmatch(r"[\p{Han}\p{Hiragana}\p{Katakana}]+", word)}
+    return _ReplyWords(
+        word=regex.compile(
+            "|".join(
+                (*sorted(unspaced, key=len, reverse=True), r"\p{Nd}+(?!\p{Latin})|[\p{L}\p{N}\p{M}]+(?:['’]\p{L}+)*")
+            )
+        ),
+        places=places,
+        all=frozenset(every("all")),
+        beside=frozenset(every("beside")),
+        none=regex.compile(
+            rf"\W*(?:(?:{either('no')}){_ENDS}|(?:(?:{either('no')})\W+)?(?:{either('none')}))", regex.IGNORECASE
+        ),
+        instead=regex.compile(rf"[\W]*(?:(?:{either('instead')})(?!\w)\s*)*", regex.IGNORECASE),
+        anew=regex.compile(
+            rf"[?？؟¿]|{_CLAUSE}(?:{either('asks')})|^\W*(?:{either('leaves')})(?!\w)", regex.IGNORECASE
+        ),
+    )

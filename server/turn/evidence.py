@@ -17,11 +17,9 @@ import regex
 
 from index.documents import OPENING
 from index.query import Hit
-from server.turn.definitions import definition
 from server.turn.events import Evidence
-from server.turn.markdown_blocks import ITEM, LEADS_IN, block_around, sequel_end
 from server.turn.prompt import count_tokens
-from server.turn.quote_shapes import finished, may_be_quoted
+from server.turn.quote_shapes import ITEM, LEADS_IN, block_around, definition, finished, may_be_quoted, sequel_end
 from server.turn.sentence_head import SentencePlace
 from server.turn.support import Support, SupportScorer
 from server.turn.tables import table_at, table_rows

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from langchain_core.messages import AIMessageChunk, BaseMessage
 
     from index.rerank import Reranker
-    from server.turn.contradiction import PairModel
+    from server.turn.support import PairModel
 
 
 AnswerStyle: TypeAlias = Literal["short", "full"]

@@ -1,32 +1,217 @@
-"""Give quotes the shape that people can use: rows, whole code and steps, and nothing that says nothing.
+"""Give quotes the shape that people can use, and show them: rows, whole code and steps, definitions, no dangling stubs.
 
-Which sentence is quoted is chosen by `server.turn.evidence`. Here a chosen sentence grows into what it belongs to: the
-row or the small table, the numbered steps, the code below it, the paragraph where its answer is doubtful. A quote stays
-one stretch of its passage, word for word. `server.turn.quote_text` says how it is shown.
+`server.turn.evidence` chooses the sentence. Here it grows into what it belongs to: the row or the small table, the
+numbered steps, the code below it ("Add the package to your project:" says nothing without it), the paragraph where its
+answer is doubtful. A quote stays one stretch of its passage, word for word; only what people read differs: below its
+header, with its fences closed, its links as words, and a mark where it was cut. Where a question asks what something
+is, the sentence that says so is found by its form, in the page languages.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
+from textwrap import dedent
 
 import regex
 
 from server.turn.events import Evidence
-from server.turn.markdown_blocks import (
-    FRAME,
-    LEADS_IN,
-    LONGEST,
-    block_around,
-    code_below,
-    is_code,
-    lead_above,
-    sequel_end,
-    step_lists,
-)
 from server.turn.support import Support
-from server.turn.tables import MarkdownTable, TableRow, named, table_at, tables
-from text.blocks import without_linked, without_links
+from server.turn.tables import MarkdownTable, TableRow, head_above, named, table_at, tables
+from text.blocks import Block, block_parser, blocks, line_starts, without_linked, without_links
+from text.sanitize import sanitize_text
+from text.sentences import sentence_spans, trim
+from text.words import stems
+
+LONGEST = 2000
+"""Characters of what follows; of more, whole lines up to here."""
+
+LEADS_IN = regex.compile(r"[:：][*_\s]*$")
+ITEM = regex.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)])\s")
+
+FRAME = regex.compile(r"\s*(?:/{3,}|:{3,}|!!!|\?\?\?|===|<)[^\n]*")
+"""What only opens or closes a box, a tab or an element."""
+
+
+def sequel_end(text: str, end: int) -> int:
+    """The end of what the sentence `text[..:end]` leads to; `end` where that is no code, list or table."""
+    blocks = _blocks(text)
+    own = next((block for block in blocks if block.start < end <= block.end), None)
+    if own is not None and text[end : own.end].strip(" *_"):
+        return end
+    following = [block for block in blocks if block.start >= end]
+    while following and following[0].kind == "prose" and FRAME.fullmatch(_words(text, following[0])):
+        following.pop(0)
+    if not following:
+        return end
+    first, last = following[0], following[0]
+    if first.kind == "prose" and not ITEM.match(_words(text, first)):
+        return end
+    for block in following[1:]:
+        if not _goes_on(text, first, last, block):
+            break
+        last = block
+    return last.end if last.end - end <= LONGEST else _cut(text, end, following)
+
+
+def block_around(text: str, start: int, end: int, *, items: bool) -> tuple[int, int]:
+    """The paragraph or item that `text[start:end]` lies in (with `items` only an item); the same in none."""
+    for block in _blocks(text):
+        if block.start <= start and end <= block.end and (not items or ITEM.match(_words(text, block))):
+            return trim(text, block.start, block.end)
+    return start, end
+
+
+def code_below(text: str, end: int, longest: int = LONGEST) -> int:
+    """The end of the code right below the paragraph that `text[..:end]` ends; `end` where that is none, or longer.
+
+    Frames between them (the opening of a tab) are passed over.
+    """
+    blocks = _blocks(text)
+    own = next((block for block in blocks if block.start < end <= block.end), None)
+    if own is None or own.kind != "prose" or text[end : own.end].strip(" *_"):
+        return end
+    following = (block for block in blocks if block.start >= end)
+    block = next((block for block in following if not FRAME.fullmatch(_words(text, block))), None)
+    return block.end if block and block.kind == "code" and block.end - block.start <= longest else end
+
+
+def is_code(text: str, at: int) -> bool:
+    """Return whether the character at `at` is in a block of code."""
+    return any(block.start <= at < block.end for block in _blocks(text) if block.kind == "code")
+
+
+def fence_above(text: str, at: int) -> str:
+    """The line that opens the code block within which `at` stands; empty for its first line, and outside of code."""
+    inside = (block for block in _blocks(text) if block.kind == "code" and block.start < at < block.end)
+    line = next((_words(text, block).partition("\n")[0] for block in inside), "")
+    return line.strip()
+
+
+def lead_above(text: str, start: int) -> int:
+    """The start of the sentence above the block at `start` that leads to it by a colon; `start` where none does."""
+    above = [block for block in _blocks(text) if block.end <= start and block.kind == "prose"]
+    if not above or text[above[-1].end : start].strip() or not LEADS_IN.search(_words(text, above[-1])):
+        return start
+    return above[-1].start + sentence_spans(_words(text, above[-1]))[-1][0]
+
+
+@lru_cache(256)
+def step_lists(text: str) -> tuple[tuple[int, int], ...]:
+    """The numbered lists of `text`, outermost only, with the text of their items.
+
+    One whose numbers go on behind code that is not indented goes on.
+    """
+    starts = line_starts(text)
+    found = list[tuple[int, int]]()
+    depth = last = first = 0
+    for token in block_parser(mdx=True).parse(text):
+        depth += token.nesting if token.type.startswith("ordered_list") else 0
+        if token.type == "ordered_list_open" and depth == 1 and token.map is not None:
+            first, (begin, stop) = 0, token.map
+            found.append(trim(text, starts[begin], starts[min(stop, len(starts) - 1)] - 1))
+        elif token.type == "list_item_open" and depth == 1 and token.info.isdecimal():
+            if not first and int(token.info) == last + 1 > 1 and len(found) > 1:
+                (begin, _), (_, stop) = found[-2:]
+                found[-2:] = [(begin, stop)]
+            first = last = int(token.info)
+    return tuple(found)
+
+
+def _goes_on(text: str, first: Block, last: Block, block: Block) -> bool:
+    """Whether `block` is of the same code, list or table."""
+    if first.kind == "prose":
+        return bool(ITEM.match(_words(text, block))) or _words(text, block)[:2].isspace()
+    return first.kind == block.kind == "row" and text.count("\n", last.end, block.start) == 1
+
+
+def _cut(text: str, end: int, following: list[Block]) -> int:
+    """The last end of a block within the bound, or of a line."""
+    within = [block.end for block in following if block.end - end <= LONGEST]
+    line = text.rfind("\n", following[0].start, end + LONGEST)
+    return within[-1] if within else max(line, end)
+
+
+def _words(text: str, block: Block) -> str:
+    return text[block.start : block.end]
+
+
+@lru_cache(256)
+def _blocks(text: str) -> tuple[Block, ...]:
+    return tuple(blocks(text))
+
+
+CUT = "…"
+"""Stands where a quote of more lines was cut."""
+
+_FENCE = regex.compile(r"[ \t]*(?P<fence>`{3,}|~{3,})(?P<info>[^\n]*)")
+_TITLED = regex.compile(
+    r"\s*(?:!!!|\?\?\?\+?|===!?\+?|/{3,}|:{3,})\s*[\w-]*[ \t|]*"
+    r"(?:[\"\[](?P<title>[^\"\]\n]{1,120})[\"\]]|(?P<rest>[^\n|]*))\s*"
+)
+_BREAK = regex.compile(r"<br\s*/?>", regex.IGNORECASE)
+_TAG = regex.compile(r"\s*</?[A-Za-z][\w.-]*(?:\s[^<>\n]{0,300})?/?>\s*")
+
+
+def quote_text(support: Support, passage: Evidence) -> str:
+    """Return a quote as Markdown to show; the quote itself is a stretch of the passage."""
+    whole, start, end = passage.opened, support.start - passage.origin, support.end - passage.origin
+    # Below an item of a list code is indented; alone that would make it code that shows its fences.
+    first, line, more = sanitize_text(support.quote).partition("\n")
+    text = dedent(support.quote) if first[:1].isspace() else f"{first}{line}{dedent(more)}"
+    if table_at(whole, start):
+        # A row alone would be no table, and nobody could tell what its cells are.
+        rows = "\n".join(line.strip() for line in text.split("\n"))
+        return without_links(_BREAK.sub(" ", sanitize_text(head_above(whole, start) + rows)))
+    if fence := fence_above(whole, start):
+        text = f"{fence}\n{CUT}\n{text}"
+    shown = without_links(_readable(_unquoted(sanitize_text(text))))
+    return shown + (f"\n\n{CUT}" if _is_cut(whole, start, end) else "")
+
+
+def _readable(text: str) -> str:
+    """`text` with its last fence closed, and outside of code without frames, tags on lines of their own, and breaks."""
+    lines, fence = list[str](), ""
+    for line in text.split("\n"):
+        opened = _FENCE.match(line)
+        if fence:
+            fence = "" if opened and opened["fence"].startswith(fence) and not opened["info"].strip() else fence
+        elif opened:
+            fence = opened["fence"]
+        elif FRAME.fullmatch(line) and (titled := _TITLED.fullmatch(line)):
+            title = (titled["title"] or titled["rest"] or "").strip()
+            if not title:
+                continue
+            line = f"**{title}**"
+        elif _TAG.fullmatch(line):
+            continue
+        else:
+            line = line[:-1] if line.endswith("\\") else line
+            if "<" in line and _BREAK.search(line):
+                # In a cut row a break must not end the line.
+                parts = [part.strip() for part in _BREAK.split(line) if part.strip()]
+                line = (" " if line.lstrip().startswith("|") else "  \n").join(parts)
+                if not line:
+                    continue
+        lines.append(line)
+    if fence:
+        lines += [CUT, fence]
+    return "\n".join(lines).strip("\n")
+
+
+def _unquoted(text: str) -> str:
+    """`text` without the marks of a block quotation around it: it becomes one anyway."""
+    lines = text.split("\n")
+    if not lines[0].startswith(">") or _FENCE.match(text):
+        return text
+    return "\n".join(regex.sub(r"^\s{0,3}>[ ]?", "", line) for line in lines)
+
+
+def _is_cut(text: str, start: int, end: int) -> bool:
+    """Whether the quote `text[start:end]` ends within numbered steps that begin in it."""
+    return any(start <= first and first < end < last for first, last in step_lists(text))
+
 
 PARAGRAPH = 600
 """Characters of a paragraph, an item or the steps that are quoted whole for one of their sentences."""
@@ -181,3 +366,89 @@ def _steps(wordings: Sequence[str], text: str, start: int, end: int) -> tuple[in
             begin = first if end - first <= LONGEST else text.rfind("\n", 0, start) + 1
             return begin, max(text.rfind("\n", begin, begin + LONGEST), end)
     return None
+
+
+_ARTICLES = r"(?:an?|the|ein(?:e|en|em|er)?|der|die|das|une?|les?|la|l['’]|el|los|las|una?)"
+_ASKED = (
+    regex.compile(
+        r"(?:^|[,.;!?:]\s*|\b(?:and|but|so|ok|okay|then|und|et|y)\s+)"
+        r"(?:what(?:\s+exactly)?(?:['’]?s|\s+is|\s+are|\s+was|\s+were)|whats|define|explain|meaning\s+of"
+        r"|what\s+do\s+you\s+mean\s+(?:by|with)|was\s+(?:ist|sind)|qu['’]est-ce\s+qu(?:e|['’])|qu[eé]\s+(?:es|son))\s+"
+        rf"(?:(?:exactly|actually|even|again|this|meant\s+by|eigentlich)\s+)*(?:{_ARTICLES}\s+)?"
+        r"(?P<term>[^?!,;:\n]{2,60}?)"
+        r"(?:\s+(?:exactly|actually|anyway|again|then|good\s+for|for|all\s+about|about|eigentlich))*\s*(?:[?!,;:]|\.(?!\w)|$)",
+        regex.IGNORECASE,
+    ),
+    regex.compile(
+        rf"\bwhat\s+do(?:es)?\s+(?:{_ARTICLES}\s+)?(?P<term>[^?!,;:\n]{{2,60}}?)\s+(?:mean|stand\s+for|do)\b",
+        regex.IGNORECASE,
+    ),
+    regex.compile(r"(?:什么是|何谓)\s*(?P<term>[^?？。，]{1,30})|(?P<term>[^?？。，\s]{1,30}?)(?:是什么|指什么)"),
+    regex.compile(r"ما\s+(?:هو|هي|هم|معنى)\s+(?P<term>[^?؟،]{2,60})"),
+)
+_SAYS = regex.compile(
+    r"^(?:[^\p{L}\p{N}-]|-(?!-))*(?:(?:in|within|for|with)\s[^,\n]{1,40},\s*)?"
+    rf"(?:{_ARTICLES}\s+|[^\p{{L}}\p{{N}}-])*(?P<head>[^,\n]{{1,80}}?)(?:\s*\([^()\n]{{1,60}}\))?(?:,[^,\n]{{1,80}},)?"
+    r"(?:[*_`\"”]*\s+(?:is|are|refers?\s+to|means?|describes?|stands?\s+for|denotes?|represents?|consists?\s+of|ist|sind"
+    r"|bezeichne[nt]+|bedeutet|est|sont|désigne|signifie|es|son|significa|هو|هي)\s+(?!(?:not|only|now|also|still|no|easy|nicht"
+    r"|pas)\b|(?!used|based)\w+(?:ed|able)\b)|[*_`\"”]*\s*[:：][*_`]*\s|[*_`\"”]*\s+[–—-]\s|\s*(?:是|指))",
+    regex.IGNORECASE,
+)
+_HANGS = regex.compile(
+    r"(?:what|who|there|when|if|while|as|because|once|after|before|in|on|at|by|for|from|with|to|how|why|where|which|whether|since|wenn|falls"
+    r"|si|quand|cuando)\b",
+    regex.IGNORECASE,
+)
+_ROW = regex.compile(r"\s*\|(?P<term>[^|\n]+)\|(?P<meaning>[^|\n]+)\|\s*$")
+"""A row of two cells, as glossaries have them."""
+_MARGIN = 6.0
+"""By how much a cross-encoder may like a definition less than the best sentence (logits)."""
+_MEANING_WORDS = 3
+"""Words of a table's second cell that says what the first one means."""
+_SHARE = 0.5
+"""Which share of the best sentence's score it must have where only words are compared."""
+
+
+def asked_term(question: str) -> str:
+    """Return what a question asks the meaning of; empty where it asks for something else."""
+    for pattern in _ASKED:
+        if match := pattern.search(question):
+            return str(match["term"]).strip(" `*_\"'.”“")
+    return ""
+
+
+def definition(
+    asked: Sequence[str], scored: Sequence[tuple[float, Support]], evidence: Sequence[Evidence], *, read: bool
+) -> Support | None:
+    """Return the best of the `scored` sentences that says what a question asks the meaning of; None where none does.
+
+    `asked` is the question as typed, and then with what it leans on. Such a sentence is one whose subject is the term,
+    or the first of a section that is named so.
+    """
+    term = next((term for question in asked if (term := set(stems(asked_term(question))))), set[str]())
+    if not term or not scored:
+        return None
+    best = scored[0][0]
+    least = best - _MARGIN if read else _SHARE * best
+    places = {passage.n: passage for passage in evidence}
+    begins = {n: min(quote.start for _, quote in scored if quote.n == n) for n in {quote.n for _, quote in scored}}
+    near = [quote for score, quote in scored if score >= least]
+    said = next((quote for quote in near if _defines(term, quote.quote)), None)
+    return said or next((q for q in near if q.start == begins[q.n] and _names(term, places[q.n])), None)
+
+
+def _defines(term: set[str], sentence: str) -> bool:
+    plain = without_links(sentence)
+    if row := _ROW.match(plain):
+        return set(stems(row["term"])) == term and len(row["meaning"].split()) >= _MEANING_WORDS
+    match = _SAYS.match(plain)
+    if match is None or _HANGS.match(match["head"]):
+        return False
+    head = stems(match["head"])
+    # "A Helm chart is …" says what a chart is, "a chart repository is …" does not.
+    return term <= set(head) and len(set(head)) <= len(term) + 1 and head[-1] in term
+
+
+def _names(term: set[str], passage: Evidence) -> bool:
+    """Whether the innermost heading, or the title above no heading, is the term."""
+    return set(stems(passage.heading[-1] if passage.heading else passage.title)) == term

@@ -18,7 +18,6 @@ from rewriter.protocol import Conversation
 from server.settings import HouseInstructions, Settings
 from server.turn.answer import Answer, AnswerEvent, AnswerReader, answer_kind, broken_form
 from server.turn.ask_back import QuestionBack
-from server.turn.contradiction import verify
 from server.turn.decision import Chances
 from server.turn.events import (
     Alternative,
@@ -39,7 +38,7 @@ from server.turn.prompt import TurnPrompt
 from server.turn.search import SearchPlan, TurnSearch
 from server.turn.sentence_head import readable
 from server.turn.steps import Stopwatch, TurnFailed, run_blocking
-from server.turn.support import Support
+from server.turn.support import Support, verify
 from server.turn.system_messages import (
     DOUBTFUL,
     INTRODUCTION,

@@ -23,7 +23,7 @@ from index.query import Hit, Query, Where
 from rewriter.protocol import AsyncRewriter, Conversation, Rewrite, Rewriter
 from server.settings import Settings
 from server.settings.profile import RetrievalProfile, VariantWeights
-from server.turn.ask_reply import BackReply, passed_over, understood
+from server.turn.ask_back import BackReply, passed_over, understood
 from server.turn.events import Evidence, QueryVariant, RewriteEvent
 from server.turn.sentence_head import SentencePlace, sentence_chances
 from server.turn.steps import BLOCKING_SECONDS, Stopwatch, run_blocking, within

@@ -24,7 +24,7 @@ import regex
 
 from index.query import Hit, TokenStates
 from server.turn.events import Evidence
-from server.turn.markdown_blocks import ITEM, LEADS_IN
+from server.turn.quote_shapes import ITEM, LEADS_IN
 from server.turn.support import SupportScorer
 from text.sentences import sentences
 

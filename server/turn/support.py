@@ -1,4 +1,4 @@
-"""The statements of an answer, and how well the passages they cite support them, and by which sentence.
+"""The statements of an answer, and how well the passages they cite support or contradict them, and by which sentence.
 
 Statements are sentences as they finish, with the evidence numbers each cites. A marker belongs to the sentence that
 contains it, or to the one before it if it follows a full stop. Code blocks, headings and sentences without content
@@ -6,18 +6,23 @@ state nothing and are left out.
 
 Scoring is cheap on purpose: it runs between two tokens of an answer. The score is the share of the statement's
 content, weighted by its rarity within the evidence, that a sentence and its neighbours contain. A number that the
-passage does not have, or a negation that only one side has, costs most of it. `docs/lab/citations.md` holds the
-measurements behind the constants. It compares words and can neither reason nor translate.
+passage does not have, or a negation that only one side has, costs most of it. Words cannot tell the next row's number
+from the right one, so a small model, where there is one, reads each statement beside the sentence that shares most
+words with it, and its logit is joined with the lexical score. `papers/contradiction` trains it, and
+`docs/lab/citations.md` holds the measurements behind the constants.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import regex
 
@@ -26,6 +31,10 @@ from server.turn.tables import table_rows
 from text.languages import ENGLISH
 from text.sentences import sentence_spans
 from text.words import negations, numbers, stems
+
+if TYPE_CHECKING:
+    from index.encoders import OnnxModel
+
 
 SUPPORTED = 0.45
 """A statement with at least this score counts as supported; chosen in `docs/lab/citations.md`."""
@@ -326,3 +335,160 @@ def _plain(text: str) -> str:
 def _states_something(text: str) -> bool:
     """Headings, lead-ins (`For example:`) and scraps of fewer than two content words state nothing."""
     return not text.startswith("#") and not text.endswith((":", "：")) and len(set(stems(text))) >= 2
+
+
+_LINK = regex.compile(r"!?\[([^\[\]]*)\]\([^()\s]*(?:\s+\"[^\"]*\")?\)(?:\{[^{}\n]*\})?")
+_REFERENCE = regex.compile(r"\[([^\[\]\n]+)\]\[[^\[\]\n]*\]|\{[:#.][^{}\n]*\}")
+_TAG = regex.compile(r"<!--.*?-->|</?[A-Za-z][^<>\n]{0,200}>", regex.DOTALL)
+_FRAME = regex.compile(
+    r"^\s*(?:[-*+>•|]\s+|#{1,6}\s+|\d{1,3}[.)]\s+|(?:!!!|\?\?\?\+?|:::|///)[^\n]*|(?:```|~~~)\w*)+", regex.MULTILINE
+)
+_STRESS = regex.compile(r"(?<!\w)(?:\*\*|__|[*_])(?=\S)|(?<=\S)(?:\*\*|__|[*_])(?!\w)")
+_ENDS = (".", "!", "?", ":", ";", "。", "！", "？")
+
+WINDOW = 192
+"""Tokens of a pair at most; of a longer one the evidence's end is not read."""
+SENTENCE_CHARACTERS = 400
+"""So much of the sentence that speaks of the same things is read."""
+BESIDE_CHARACTERS = 120
+"""So much of each sentence beside it."""
+QUESTION_CHARACTERS = 160
+
+
+def plain(text: str) -> str:
+    """Markdown as words on one line: no links, tags, bullets or stress; code keeps its back quotes."""
+    text = _LINK.sub(r"\1", _TAG.sub(" ", text))
+    text = _REFERENCE.sub(lambda match: match[1] or "", text)
+    return " ".join(_STRESS.sub("", _FRAME.sub("", text)).split())
+
+
+def evidence_text(heading: str, sentences: Sequence[str], own: int) -> str:
+    """Return the input from a passage: the nearest heading, the sentence at place `own`, and one on either side."""
+    before = plain(sentences[own - 1])[-BESIDE_CHARACTERS:] if own else ""
+    after = plain(sentences[own + 1])[:BESIDE_CHARACTERS] if own + 1 < len(sentences) else ""
+    parts = (plain(heading), before, plain(sentences[own])[:SENTENCE_CHARACTERS], after)
+    return " ".join(part if part.endswith(_ENDS) else f"{part}." for part in parts if part)
+
+
+def statement_text(statement: str, question: str = "") -> str:
+    """Return the model's input from an answer: the statement, behind its question if there is one."""
+    asked = plain(question)[-QUESTION_CHARACTERS:].rstrip(" ?.!")
+    return f"{asked}? {plain(statement)}" if asked else plain(statement)
+
+
+ONNX_FILE, DESCRIPTION = "model.onnx", "support.json"
+FORMAT = 1
+READINGS = 12
+"""Pairs that are read of one answer at most: some 100 ms on two cores."""
+CONTRADICTED = 0.5
+"""From this chance on, a passage says something else."""
+BIAS, LEXICAL, READ = 1.46, 0.59, 0.67
+"""Weights of the lexical score and of the log-odds of support as read; fitted in `docs/lab/citations.md`."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairReading:
+    """Chances that the evidence supports the statement, and that it says something else; 0 to 1."""
+
+    supported: float
+    contradicted: float
+
+
+class PairModel:
+    """A model that reads a statement beside evidence; safe to use from several threads at once.
+
+    `folder` holds what it learned, and `base` the cross-encoder whose lower layers it was trained from, and reads its
+    other weights from. Raises ModelUnavailable where `base` is another one, or a file is missing or damaged.
+    """
+
+    def __init__(self, folder: Path, base: Path) -> None:
+        from index.encoders import OnnxModel
+        from index.errors import ModelUnavailable
+        from index.rerank import demand_base
+
+        path = folder / DESCRIPTION
+        try:
+            described = json.loads(path.read_text("utf-8"))
+            if described["format"] != FORMAT:
+                raise ModelUnavailable(
+                    f"{path} has format {described['format']!r}; this version reads format {FORMAT}."
+                )
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ModelUnavailable(f"{path} cannot be read ({error!r}): install Anaphora again.") from error
+        demand_base(folder, described, base)
+        self._model: OnnxModel = OnnxModel(folder / ONNX_FILE, base / "tokenizer.json", WINDOW, base)
+
+    def read(self, statement: str, evidence: str) -> PairReading:
+        """Score one pair, each side as `statement_text` and `evidence_text` make it."""
+        [encoding] = self._model.tokenize([(statement, evidence)])
+        logits = [float(one) for one in self._model.run(encoding)[0]]
+        odds = [math.exp(one - max(logits)) for one in logits]
+        return PairReading(odds[0] / sum(odds), odds[1] / sum(odds))
+
+
+def verify(
+    statements: Sequence[Judged], scorer: SupportScorer, model: PairModel, question: str = ""
+) -> list[SupportEvent]:
+    """Judge statements by reading them, at most `READINGS` pairs; blocks. Return the events that changed.
+
+    `question` is the one that is answered, in full. The events keep their offsets: each replaces the one before for the
+    same statement.
+    """
+    changed, left = list[SupportEvent](), READINGS
+    for judged in statements:
+        event = judged.event
+        cited = [n for n in event.cited if scorer.holds(n)]
+        if not cited or left < len(cited) or not is_read(judged.text, scorer, cited):
+            continue
+        left -= len(cited)
+        readings = [read_beside(model, scorer, judged.text, question, n) for n in cited]
+        turned = is_turned(judged.text, scorer, cited)
+        score, contradicted = joined(event.score, readings, turned=turned)
+        if (score, contradicted) != (event.score, event.contradicted):
+            supported = score >= SUPPORTED and not contradicted
+            changed.append(
+                event.model_copy(update={"score": score, "supported": supported, "contradicted": contradicted})
+            )
+    return changed
+
+
+def is_read(statement: str, scorer: SupportScorer, cited: Sequence[int]) -> bool:
+    """Return whether the model is asked: not where a cited passage holds the sentence word for word.
+
+    Nor where it begins with *yes* or *no*: the model is wrong about these more often than words are.
+    """
+    said = plain(statement).rstrip(".")
+    held = (text for n in cited for text in scorer.around(statement, n)[1])
+    return not begins_yes_or_no(statement) and all(plain(text).rstrip(".") != said for text in held)
+
+
+def read_beside(model: PairModel, scorer: SupportScorer, statement: str, question: str, n: int) -> PairReading:
+    """Read a statement beside passage `n`."""
+    return model.read(statement_text(statement, question), evidence_text(*scorer.around(statement, n)))
+
+
+def joined(score: float, readings: Sequence[PairReading], *, turned: bool = False) -> tuple[float, bool]:
+    """Return the lexical score and the readings of each cited passage as one score, and whether it is contradicted.
+
+    Passages support a statement together, so the best reading counts; it is contradicted where no passage supports it
+    and the best one says something else. Where words show that it is `turned`, no reading raises the score.
+    """
+    best = best_reading(readings)
+    odds = BIAS + LEXICAL * score + READ * log_odds(best.supported)
+    chance = min(1 / (1 + math.exp(-odds)), score if turned else 1.0)
+    return round(chance, 3), best.contradicted >= CONTRADICTED and chance < SUPPORTED
+
+
+def is_turned(statement: str, scorer: SupportScorer, cited: Sequence[int]) -> bool:
+    """Return whether words show it: a number that no cited passage has, or a negation on one side alone."""
+    return scorer.flips(statement, cited) or scorer.loses_number(statement, cited)
+
+
+def best_reading(readings: Sequence[PairReading]) -> PairReading:
+    """The reading that speaks most for the statement."""
+    return max(readings, key=lambda reading: reading.supported - reading.contradicted)
+
+
+def log_odds(chance: float) -> float:
+    """The logit of a chance, bounded."""
+    return math.log(max(chance, 1e-4) / max(1 - chance, 1e-4))

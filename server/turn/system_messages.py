@@ -17,7 +17,7 @@ import regex
 
 from rewriter.protocol import Conversation, Message
 from server.settings import IndexSettings
-from server.turn.ask_reply import folded
+from server.turn.ask_back import folded
 from text.languages import AUTO, ENGLISH, NAMES, language_of
 from text.translation import everywhere, gettext, message, ngettext
 

@@ -17,7 +17,7 @@ from rewriter.load import describe
 from rewriter.recipe import Recipe
 from rewriter.reranker_training import pretrained, write_onnx
 from rewriter.training import Machine, train
-from server.turn.contradiction import PairModel
+from server.turn.support import PairModel
 from tests.rewriter.test_reranker_training import FACTS, THINGS, make_base
 
 MACHINE = Machine(cpu_only=True, threads=1, bars=False)

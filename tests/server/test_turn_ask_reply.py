@@ -14,8 +14,7 @@ from index.indexer import index_paths
 from rewriter import Conversation, Message
 from rewriter.load import load_rewriter, packaged_folder
 from rewriter.protocol import Rewriter
-from server.turn.ask_back import QuestionBack
-from server.turn.ask_reply import folded, understood
+from server.turn.ask_back import QuestionBack, folded, understood
 from server.turn.events import Alternative, DoneEvent, Event, Evidence, EvidenceEvent, RewriteEvent
 from server.turn.models import TurnModels
 from server.turn.run import TurnEngine

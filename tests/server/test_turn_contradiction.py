@@ -9,17 +9,19 @@ import pytest
 
 from server.rewriters import open_pairs
 from server.settings import Settings
-from server.turn.contradiction import (
+from server.turn.events import FoldEvent, SupportEvent
+from server.turn.support import (
     READINGS,
+    SUPPORTED,
+    Judged,
     PairReading,
+    SupportScorer,
     evidence_text,
     joined,
     plain,
     statement_text,
     verify,
 )
-from server.turn.events import FoldEvent, SupportEvent
-from server.turn.support import SUPPORTED, Judged, SupportScorer
 from tests.server.turn_fakes import FAX, LEAVE, FakeCollection, evidence
 from tests.server.turn_playing import done, engine, play
 

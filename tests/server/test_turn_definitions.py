@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from server.turn.definitions import asked_term
 from server.turn.evidence import nearest_sentences
+from server.turn.quote_shapes import asked_term
 from tests.server.test_turn_quote_shapes import reading, without_neighbours  # noqa: F401
 from tests.server.turn_fakes import evidence
 

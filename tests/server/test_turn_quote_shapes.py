@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 from server.turn.answer import AnswerReader
 from server.turn.events import Evidence
 from server.turn.evidence import best_sentences, nearest_sentences
-from server.turn.markdown_blocks import LONGEST
-from server.turn.quote_shapes import asks_to_do, is_stub
-from server.turn.quote_text import quote_text
+from server.turn.quote_shapes import LONGEST, asks_to_do, is_stub, quote_text
 from server.turn.sentence_head import SentencePlace
 from server.turn.support import Support, SupportScorer
 from server.turn.tables import table_rows

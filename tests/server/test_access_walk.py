@@ -63,7 +63,7 @@ PEOPLE: dict[str, tuple[Role, str]] = {
 }
 OUTSIDERS = [who for who in PEOPLE if who.startswith("beta")]
 OK = 200
-"""Any success, or a 409: what was asked for is allowed."""
+"""Any success, or what `ALLOWED` says of the route: what was asked for is allowed."""
 
 
 def by_role(reader: int, agent: int, operator: int, *, foreign: int | None, root: int = OK) -> dict[str, int]:
@@ -499,9 +499,19 @@ def routes(app: Any, before: str = "", gradio: bool = False) -> Iterator[tuple[s
                 yield method, before + route.path, gradio
 
 
+ALLOWED = {
+    "GET /workbench": 303,
+    # The last grant of a collection stays, and nothing was promoted.
+    "DELETE /v1/collections/{collection}/grants/{group}": 409,
+    "POST /v1/runs/{group}/rollback": 409,
+}
+"""The status of a route for those to whom it is open, where that is no success."""
+
+
 def judged(world: World, who: str, name: str, answer: httpx.Response, expected: int, asked: str) -> list[str]:
     """What is wrong with an answer: its status, or a word in it that was not asked for."""
-    status = OK if answer.is_success or answer.status_code in (303, 409) else answer.status_code
+    allowed = answer.status_code == ALLOWED[name] if name in ALLOWED else answer.is_success
+    status = OK if allowed else answer.status_code
     wrong = (
         [] if status == expected else [f"{who}: {name} gives {answer.status_code}, not {expected}: {answer.text[:200]}"]
     )
@@ -522,7 +532,7 @@ def test_nobody_sees_what_is_not_theirs(world: World) -> None:
     assert known - {f"HEAD {path[4:]}" for path in known if path.startswith("GET ")} == set(API), (
         "say in the table who may use it, or remove it"
     )
-    wrong, began = list[str](), time.process_time()
+    wrong = list[str]()
     for name, (statuses, build) in API.items():
         method = name.partition(" ")[0]
         for who, expected in statuses.items():
@@ -530,7 +540,6 @@ def test_nobody_sees_what_is_not_theirs(world: World) -> None:
             answer = world.ask(who, method, url, **more)
             wrong += judged(world, who, name, answer, expected, f"{url} {more}")
     assert not wrong, "\n".join(wrong)
-    assert time.process_time() - began < 20
 
 
 def test_of_gradio_only_what_the_page_uses_is_there(world: World) -> None:

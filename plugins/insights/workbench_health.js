@@ -25,8 +25,8 @@
       one.turns, lines(one.questions), lines(one.sections.slice(0, 1).map(place)),
       closing[one.closed] ?? element("details", null, {}, element("summary", "Draft"), element("pre", one.draft)),
       element("div", null, { class: "acts" },
-        button("Copy the draft", () => navigator.clipboard?.writeText(one.draft).then(() => anaphora.toast("Copied.")), { "aria-label": `Copy the draft for ${one.name}` }),
-        element("a", "Answer it", { href: `/workbench/review?turn=${encodeURIComponent(one.newest)}`, "aria-label": `Answer ${one.questions[0]}` })),
+        !one.closed && button("Copy the draft", () => navigator.clipboard?.writeText(one.draft).then(() => anaphora.toast("Copied.")), { "aria-label": `Copy the draft for ${one.name}` }),
+        !one.closed && element("a", "Answer it", { href: `/workbench/review?turn=${encodeURIComponent(one.newest)}`, "aria-label": `Answer ${one.questions[0]}` })),
     ]);
     part("insights-gaps").replaceChildren(gaps.length
       ? table(["Questions", "Asked", "Nearest section", "To write", ""], gaps, { numbers: [0], label: "Gaps" })

@@ -101,15 +101,17 @@ function rating(turn, id) {
     return made;
   });
 }
+// What scrolls sideways can be reached by key.
+function readable(box) {
+  for (const one of box.querySelectorAll("pre, .table")) if (one.scrollWidth > one.clientWidth) one.tabIndex = 0;
+}
 // Offers of plugins below the last turn, such as a person to ask; ready HTML like the answers.
 async function offer() {
   const turn = turns.lastElementChild, id = turn?.dataset.turn;
   if (!id) return;
   const response = await call("parts", { method: "POST", body: JSON.stringify({ visitor, turn_id: id }) }).catch(() => null);
   const { html } = response?.ok ? await response.json() : {};
-  if (!html || turn !== turns.lastElementChild) return;
-  addHtml(turn, "div", "offer", html);
-  turns.scrollTop = turns.scrollHeight;
+  if (html && turn === turns.lastElementChild) turn.querySelector(".answer").before(addHtml(turn, "div", "offer", html));
 }
 async function fill(pressed) {
   const box = pressed.closest("[data-form]"), fields = [...box.querySelectorAll("input, textarea")];
@@ -180,7 +182,9 @@ async function answer(text) {
     answer.textContent = [running.signal.aborted && written, failed || t("The connection was lost. Ask again.")].filter(Boolean).join("\n\n");
     turn.dataset.state = running.signal.aborted ? "stopped" : "failed";
   }
-  turns.scrollTop = turns.scrollHeight;
+  readable(turn);
+  // A long answer is read from its beginning.
+  turns.scrollTop = Math.min(turns.scrollHeight - turns.clientHeight, turn.offsetTop);
   tell("answer", { question: text, status: turn.dataset.state });
 }
 async function send(text) {
@@ -299,6 +303,7 @@ part("new").addEventListener("click", () => {
   suggest();
   question.focus();
 });
+turns.addEventListener("toggle", (event) => readable(event.target), true);
 part("forget").addEventListener("click", async () => {
   const response = await call(`visitors/${visitor}`, { method: "DELETE" }).catch(() => null);
   if (response?.ok) part("new").click();
@@ -357,5 +362,7 @@ if (given.inline) part("close").hidden = true;
 if (/^https:/.test(given.logo || "")) Object.assign(part("logo"), { src: given.logo, hidden: false });
 ({ said = [], picked = {}, visitor = random() } = kept());
 for (const one of said) show(...begin(one.text), one);
+readable(turns);
+turns.scrollTop = turns.scrollHeight;
 offer();
 const choosing = choose();

@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +23,7 @@ from evaluation.run_folder import read_run
 from server.access import LOCAL
 from server.store import Database, statistics
 from testing.openai_server import FakeOpenAIServer
+from tests.eventually import eventually
 
 LEAVE = {
     "id": "leave",
@@ -185,9 +185,7 @@ def test_a_killed_run_goes_on_and_asks_nothing_twice(
     )
     kept = out / "gold" / "asked.jsonl"
     try:
-        until = time.monotonic() + 50
-        while (kept.read_text().count("\n") if kept.is_file() else 0) < 2 and time.monotonic() < until:
-            time.sleep(0.02)
+        eventually(lambda: kept.is_file() and kept.read_text().count("\n") >= 2)
     finally:
         running.send_signal(signal.SIGKILL)
         running.wait()

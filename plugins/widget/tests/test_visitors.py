@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import update
 
 from plugins.widget.routes import add_widget
-from plugins.widget.tests.test_widget import key, web_site
+from plugins.widget.tests.test_widget import key, open_chat, web_site
 from plugins.widget.visitors import forget_old
 from server.store import turns
 from server.store.schema import TURNS
@@ -147,17 +147,8 @@ def test_a_visitor_sends_the_form_and_takes_everything_back(
     port, folder = web_site
     running = serve(settings_for("none", plugins=widget(origins=[f"http://127.0.0.1:{port}"])))
     add_widget(running.app, running.service)
-    (folder / "index.html").write_text(
-        f'<!doctype html><title>Shop</title><script src="{running.url}/widget.js" data-key="{key(running, "reader")}" '
-        f'data-collection="docs" async></script>',
-        "utf-8",
-    )
-    context = browser.new_context(service_workers="block")
-    page = context.new_page()
-    page.set_default_timeout(90_000)
-    page.goto(f"http://127.0.0.1:{port}/")
-    page.click("button:text('Ask the documentation')")
-    frame = page.frame_locator("iframe")
+    page = open_chat(browser, running, folder, f"http://127.0.0.1:{port}/")
+    context, frame = page.context, page.frame_locator("iframe")
 
     def asks(question: str, n: int) -> None:
         frame.locator("#question").fill(question)

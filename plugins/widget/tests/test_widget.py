@@ -22,7 +22,7 @@ from tests.serving import MakeSettings, Running, Serve
 from tests.ui.site import violations
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
 EVIL = 'Ten weeks <img src=x onerror="window.owned=1"><script>window.owned=1</script>. [1]'
 
@@ -101,6 +101,20 @@ def test_a_web_site_shows_the_chat_and_no_other_site_does(
     context.close()
 
 
+def open_chat(browser: Browser, running: Running, folder: Path, address: str) -> Page:
+    """Write a page with the widget's script tag into the site's `folder`, open it at `address`, and open the chat."""
+    (folder / "index.html").write_text(
+        f'<!doctype html><title>Shop</title><script src="{running.url}/widget.js" data-key="{key(running, "reader")}" '
+        f'data-collection="docs" async></script>',
+        "utf-8",
+    )
+    page = browser.new_context(service_workers="block").new_page()
+    page.set_default_timeout(90_000)
+    page.goto(address)
+    page.click("button:text('Ask the documentation')")
+    return page
+
+
 @pytest.mark.extended
 @pytest.mark.browser
 def test_a_question_back_has_buttons_until_it_is_answered(
@@ -111,17 +125,8 @@ def test_a_question_back_has_buttons_until_it_is_answered(
     plugins: dict[str, object] = {"widget": {"origins": [f"http://localhost:{port}"]}}
     running = serve(settings_for("none", retrieval=retrieval, plugins=plugins))
     add_widget(running.app, running.service)
-    (folder / "index.html").write_text(
-        f'<!doctype html><title>Shop</title><script src="{running.url}/widget.js" data-key="{key(running, "reader")}" '
-        f'data-collection="docs" async></script>',
-        "utf-8",
-    )
-    context = browser.new_context(service_workers="block")
-    page = context.new_page()
-    page.set_default_timeout(90_000)
-    page.goto(f"http://localhost:{port}/index.html")
-    page.click("button:text('Ask the documentation')")
-    frame = page.frame_locator("iframe")
+    page = open_chat(browser, running, folder, f"http://localhost:{port}/index.html")
+    context, frame = page.context, page.frame_locator("iframe")
     frame.locator("#question").fill("Are tickets refunded?")
     frame.locator("#question").press("Enter")
     asked = frame.locator("article[data-state=asked]")

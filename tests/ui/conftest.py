@@ -176,6 +176,22 @@ def site(model_home: Path, tmp_path_factory: pytest.TempPathFactory, request: py
         yield running
 
 
+LEAVING = """addEventListener("beforeunload", () => {
+  console.error = () => {};
+  addEventListener("unhandledrejection", (event) => event.preventDefault());
+});"""
+"""Gradio's client reports the streams that it breaks off itself while a page is being left."""
+
+
+def record_complaints(page: Page) -> list[str]:
+    """The errors that the page and its console report from now on; call it before the page opens an address."""
+    complaints: list[str] = []
+    page.add_init_script(LEAVING)
+    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    return complaints
+
+
 class Visitor:
     """A person with a browser window; notes what a harmless page never does."""
 
@@ -184,19 +200,13 @@ class Visitor:
         self.page: Page = context.new_page()
         self.page.set_default_timeout(90_000)  # for busy machines
         self.foreign: list[str] = []
-        self.complaints: list[str] = []
+        self.complaints = record_complaints(self.page)
         self.page.on("request", lambda request: self._note_request(request.url))
-        self.page.on("console", lambda message: self._note_console(message.type, message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.open()
 
     def _note_request(self, url: str) -> None:
         if not url.startswith((self.address, "data:", "blob:")):
             self.foreign.append(url)
-
-    def _note_console(self, kind: str, text: str) -> None:
-        if kind == "error":
-            self.complaints.append(text)
 
     def open(self, path: str = "/") -> None:
         self.page.goto(self.address + path)

@@ -450,9 +450,6 @@ def test_a_turn_goes_on_while_its_page_is_reloaded_and_is_found_again(visitor: V
     (kept,) = site.ask(site.service.conversations.get(conversation)).messages
     assert kept.status == "interrupted"
     assert kept.answer.startswith("Once upon a time")
-    # The frame's own program complains of the stream that the reload broke off.
-    assert all("abort" in complaint.lower() or "errored out" in complaint for complaint in visitor.complaints)
-    visitor.complaints.clear()
 
 
 @pytest.mark.extended

@@ -27,14 +27,14 @@ HOSTILE = "<img src=x onerror=\"window.owned='bench'\">"
 @pytest.fixture(scope="module")
 def bench(browser: Browser, site: Site) -> Iterator[Page]:
     """One window for all tabs; afterwards nothing of a document, a question or a run has been run in it."""
+    from tests.ui.conftest import record_complaints
+
     context = browser.new_context(
         base_url=site.address, viewport={"width": 1280, "height": 900}, service_workers="block"
     )
     page = context.new_page()
     page.set_default_timeout(90_000)
-    complaints: list[str] = []
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    complaints = record_complaints(page)
     page.on("dialog", lambda dialog: dialog.accept())
     yield page
     owned = page.evaluate("window.owned")

@@ -45,7 +45,7 @@ def synth(
     ] = (0, 0),
 ) -> None:
     """Make propositions and dialogs from documents; what was answered is never asked again."""
-    from cli.shared.language_model import left_out, open_task_runner
+    from cli.shared.language_model import left_out, open_task_runner, tell_small
     from cli.shared.resources import existing
     from synth import (
         BatchAsker,
@@ -72,8 +72,11 @@ def synth(
     encoder = open_encoder(settings, state)
     if dry_run:
         tell_estimate(state, documents, plan, encoder, prices, dialogs=until == "dialogs")
+        if until == "dialogs" and not batch:
+            tell_small(state, settings.llm.model)
         return
     folder = Folder(out.expanduser().absolute())
+    tell_other_seed(state, folder, seed)
     batches: BatchAsker | None = None
     answered: set[str] = set()
     with track_progress(folder.path), ExitStack() as stack:
@@ -96,6 +99,7 @@ def synth(
                     folder,
                     seed=seed,
                     concurrency=concurrency,
+                    dialogs=until == "dialogs",
                     stop=lambda: time.monotonic() > deadline,
                 )
             )
@@ -129,6 +133,19 @@ def open_encoder(settings: Settings, state: State) -> Encoder:
 
     fetch_models(settings, state, reranker=False)
     return Models(settings).encoder()
+
+
+def tell_other_seed(state: State, folder: Folder, seed: int) -> None:
+    """Print that a run was made with another seed, where it was: nothing of it is used then."""
+    from synth.report import made_with_seed
+
+    before = made_with_seed(folder)
+    if before is not None and before != seed:
+        state.err.print(
+            f"{folder.path} was made with --seed {before}: with --seed {seed} documents change sides and everything is "
+            f"asked again. Its answers are kept; --seed {before} brings that run back, and another --out keeps both.",
+            style="yellow",
+        )
 
 
 def tell_estimate(

@@ -175,6 +175,14 @@ def write_report(folder: Folder, facts: RunFacts) -> None:
     write_text(folder.card, template.render(facts=facts, dialogs=drawn, sides=SIDES) + "\n")
 
 
+def made_with_seed(folder: Folder) -> int | None:
+    """The seed that a run's files were made with; None where there are none, or none that can be read."""
+    try:
+        return RunFacts.model_validate_json(folder.facts.read_bytes()).seed
+    except (OSError, ValueError):
+        return None
+
+
 def markdown(text: Any) -> str:
     """Text as one line that Markdown shows as it is."""
     return str(_MARKDOWN.sub(r"\\\1", " ".join(str(text).split())))

@@ -24,6 +24,8 @@ REMOTE_CONCURRENCY = 16
 """Requests at once to a server, unless said otherwise."""
 ANSWER_SECONDS = 900.0
 """Longest wait for a piece of an answer."""
+SMALL_BYTES = 2_000_000_000
+"""A model in a smaller file leaves the questions of a dialog complete, by `docs/lab/synth-run.md`."""
 
 
 @contextmanager
@@ -34,12 +36,13 @@ def open_task_runner(
     *,
     seed: int = 0,
     concurrency: int = 0,
+    dialogs: bool = True,
     stop: Callable[[], bool] | None = None,
 ) -> Iterator[TaskRunner]:
     """Has the settings' language model answer for the run in `folder`, and shows how far it is.
 
-    The engine starts with the first question and ends with the context. Raises SettingsError where the settings name
-    no model.
+    The engine starts with the first question and ends with the context. With `dialogs` it is told before that a model
+    is too small for them. Raises SettingsError where the settings name no model.
     """
     from cli.shared.state import SettingsError
     from server.engines import LocalEngine, NoEngine, open_engine
@@ -69,6 +72,8 @@ def open_task_runner(
                 from cli.shared.resources import fetch_models
                 from synth.askers import ChatAsker
 
+                if dialogs:
+                    tell_small(state, llm.model)
                 fetch_models(settings, state, encoder=False, reranker=False, llm=True)
                 state.err.print("starting the language model")
                 engine.start()
@@ -115,6 +120,21 @@ def have_written(
         except Paused as paused:
             raise InputError(f"{paused} Run the same command again to go on.") from None
     state.err.print(f"{facts.propositions:,} propositions from {len(documents):,} documents.")
+
+
+def tell_small(state: State, model: str) -> None:
+    """Print that a model of this machine is too small to write dialogs, where its size is known and it is."""
+    from server.registry import registered_models
+
+    known, file = registered_models().get(model), Path(model).expanduser()
+    size = sum(part.size for part in known.files) if known else file.stat().st_size if file.is_file() else SMALL_BYTES
+    if size < SMALL_BYTES:
+        state.err.print(
+            f"{file.name} is too small for dialogs: models of 1.5 billion parameters or fewer leave every follow-up "
+            "complete, so that a rewriter learns nothing from it. Give --model a larger one or the address of a server "
+            "(http://…/v1). Propositions are fair; `anaphora synth --until propositions` makes these alone.",
+            style="yellow",
+        )
 
 
 def left_out(state: State, name: str, why: str) -> None:

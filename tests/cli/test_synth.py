@@ -83,6 +83,31 @@ def test_batch_requests_need_a_models_name(anaphora: Call, docs: Path, tmp_path:
     assert "--model" in result.output
 
 
+def test_another_seed_on_a_run_is_told(anaphora: Call, docs: Path, tmp_path: Path) -> None:
+    run = ("synth", docs, "--out", tmp_path / "run", "--model", "big", "--batch", tmp_path / "batch")
+    folder = Folder(tmp_path / "run")
+    anaphora(*run)
+    (row,) = map(json.loads, (tmp_path / "batch" / "requests.jsonl").read_text().splitlines())
+    content = json.dumps({"propositions": ["A parking permit costs $35 a year."]})
+    body = {"choices": [{"message": {"content": content}, "finish_reason": "stop"}]}
+    answer = {"custom_id": row["custom_id"], "response": {"body": body}}
+    (tmp_path / "batch" / "responses.jsonl").write_text(json.dumps(answer) + "\n")
+    assert "was made with" not in anaphora(*run).output
+    assert json.loads(folder.facts.read_text())["seed"] == 0
+    journal = folder.journal.read_bytes()
+    assert "was made with --seed 0" in " ".join(anaphora(*run, "--seed", 7).output.split())
+    assert folder.journal.read_bytes() == journal
+
+
+@pytest.mark.parametrize(("model", "warned"), [("smollm2-135m-instruct", True), ("http://127.0.0.1:1/v1", False)])
+def test_a_model_too_small_for_dialogs_is_told_before_it_starts(
+    anaphora: Call, docs: Path, tmp_path: Path, model: str, warned: bool
+) -> None:
+    run = ("synth", docs, "--out", tmp_path / "run", "--model", model, "--dry-run")
+    assert ("too small for dialogs" in anaphora(*run).output) == warned
+    assert "too small for dialogs" not in anaphora(*run, "--until", "propositions").output
+
+
 def test_no_model_no_dialogs(anaphora: Call, docs: Path, tmp_path: Path) -> None:
     result = anaphora("synth", docs, "--out", tmp_path / "run", "--model", "none")
     assert result.exit_code == ExitCode.SETTINGS

@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 
-from evaluation.sets import load_set
-from evaluation.systems import patient
+from evaluation.retrieval import patient
 from index.collection import Collection
 from index.encoders import load_encoder
 from index.indexer import index_paths
+from papers.datasets import load_set
 from server.registry import resolve
 from server.rewriters import open_reranker, open_rewriter
 from server.settings import Settings

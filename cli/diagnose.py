@@ -50,7 +50,7 @@ def diagnose(
     from cli.shared.resources import demand_collection, fetch_models
     from evaluation.diagnosis import read_gold
     from evaluation.report import failure_counts, failures, headline, table
-    from evaluation.systems import patient
+    from evaluation.retrieval import patient
 
     state = state_of(context)
     golds = read_gold(gold)

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli.shared.options import (
-    Data,
     Every,
     FailUnder,
     Name,
     Out,
     Queries,
+    Reranking,
+    Rewriting,
     Run,
     Searched,
-    Sets,
-    bench,
     listed,
     measured_run,
-    open_form,
     overriding,
 )
 from cli.shared.state import InputError, state_of
@@ -36,44 +33,43 @@ app = typer.Typer(help="Measure retrieval, choose settings by it, and compare ru
 @app.command()
 def retrieval(
     context: typer.Context,
-    sets: Sets = "",
-    data: Data = None,
     questions: Annotated[
-        Path | None, typer.Option(help="Questions of your own about an indexed collection, one JSON object a line.")
-    ] = None,
-    collection: Annotated[str, typer.Option("--collection", "-c", help="The collection --questions are about.")] = "",
-    systems: Annotated[str, typer.Option(help="What to compare, by commas: FORM:RETRIEVER[+rerank].")] = "",
-    baseline: Annotated[str, typer.Option(help="The system the others are tested against.")] = "typed:rrf",
+        Path, typer.Option(help="Judged questions, one JSON object a line (see docs/lab/evaluation.md).")
+    ],
+    collection: Searched = "",
+    rewriter: Rewriting = None,
+    rerank: Reranking = None,
     every: Every = 1,
-    timed: Annotated[int, typer.Option(min=0, help="Questions to take latencies on; 0 takes none.")] = 30,
     name: Name = "",
     out: Out = None,
     fail_under: FailUnder = None,
 ) -> None:
-    """Search data sets, or questions of your own, with several settings; MAP, recall, nDCG and MRR of each.
+    """Search for judged questions as a chat does: MAP, recall, nDCG and MRR, by part, in a run that can be compared."""
+    from cli.shared.console import stages
+    from cli.shared.resources import fetch_models, open_collection, open_rewriter
+    from evaluation.retrieval import measure_search, patient
+    from evaluation.sets import own_questions
+    from server.chat.loaded_models import Models
+    from server.turn.search import TurnSearch
+    from text.modules import need_extra
 
-    Embeddings, scores of the cross-encoder and rewrites of a language model are kept: a second run is quick.
-    """
-    from evaluation.questions import EvaluationError
-    from evaluation.retrieval import evaluate_sets
-    from evaluation.sets import load_sets, own_questions
-    from evaluation.systems import DEFAULT_SYSTEMS, parse
-
+    need_extra("eval", "Measuring", "ir_measures")
     state = state_of(context)
-    parsed = list(dict.fromkeys(map(parse, listed(systems) or DEFAULT_SYSTEMS)))
-    against = parse(baseline).name
-    settings = state.settings(overriding(collection=collection))
-    chosen = load_sets(listed(sets), data, every)
-    if questions is not None:
-        chosen.append(own_questions(questions).every(every))
-    if not chosen:
-        raise EvaluationError("Say what to measure: --sets with --data, or --questions with --collection.")
+    flags = overriding(collection=collection, rewriter__kind=rewriter, retrieval__rerank=rerank)
+    settings = patient(state.settings(flags))
+    chosen = own_questions(questions).every(every)
+    fetch_models(settings, state, llm=settings.rewriter.kind == "prompted")
+    models = Models(settings)
     with (
-        measured_run(state, settings, "retrieval", name, out, fail_under, resume=bool(name)) as writer,
-        bench(settings, state, any(system.rerank != "never" for system in parsed)) as measuring,
+        open_collection(settings, models) as searched,
+        open_rewriter(settings, state) as opened,
+        measured_run(state, settings, "retrieval", name, out, fail_under) as writer,
+        stages(state.err) as progress,
     ):
-        opened = partial(open_form, settings=settings, state=state)
-        evaluate_sets(chosen, parsed, opened, measuring, writer, baseline=against, timed=timed)
+        search = TurnSearch(
+            collection=lambda _: searched, rewriter=opened, settings=settings, reranker=models.reranker()
+        )
+        measure_search(chosen, searched, search, writer, progress)
 
 
 @app.command()

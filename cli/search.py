@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from cli.shared.options import Answering, Queries, Rewriting, Searched, Where, overriding
+from cli.shared.options import Answering, Queries, Reranking, Rewriting, Searched, Where, overriding
 from cli.shared.state import InputError, state_of
 
 if TYPE_CHECKING:
@@ -28,9 +28,7 @@ def search(
     collection: Searched = "",
     level: Annotated[Literal["passage", "document"], typer.Option(help="Rank passages or documents.")] = "passage",
     k: Annotated[int, typer.Option("--k", "-k", min=1, max=1000, help="Longest ranking of a question.")] = 100,
-    rerank: Annotated[
-        Literal["auto", "always", "never"] | None, typer.Option(help="When to rerank (retrieval.rerank).")
-    ] = None,
+    rerank: Reranking = None,
     rewriter: Rewriting = None,
     where: Where = None,
 ) -> None:

@@ -7,10 +7,9 @@ from evaluation.metrics import per_question as per_question
 from evaluation.metrics import randomisation as randomisation
 from evaluation.questions import EvaluationError as EvaluationError
 from evaluation.report import compare as compare
-from evaluation.retrieval import Bench as Bench
-from evaluation.retrieval import evaluate_set as evaluate_set
+from evaluation.retrieval import measure_search as measure_search
 from evaluation.run_folder import EvaluationRun as EvaluationRun
 from evaluation.run_folder import create_run as create_run
 from evaluation.run_folder import read_run as read_run
 from evaluation.sets import EvalSet as EvalSet
-from evaluation.sets import load_set as load_set
+from evaluation.sets import own_questions as own_questions

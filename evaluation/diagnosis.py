@@ -468,7 +468,7 @@ def write_diagnosis(
     order = list(STAGES)
     failures = sorted((_failure(row) for row in rows if not row["right"]), key=lambda row: order.index(row["stage"]))
     writer.write_rows(failures, FAILURES)
-    chosen = EvalSet(plan.name, None, tuple(by_id.values()))
+    chosen = EvalSet(plan.name, tuple(by_id.values()))
     show(chosen, plan.model, turns, writer)
     run = writer.finish(settings, collection=plan.collection, gold=plan.name, questions=len(golds))
     writer.path("report.html").write_text(html(run), "utf-8")

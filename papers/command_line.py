@@ -8,23 +8,31 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from cli import options
+from cli.shared.console import stages
 from cli.shared.error_handler import ErrorHandlerGroup
-from cli.shared.resources import fetch_models
+from cli.shared.options import overriding
+from cli.shared.resources import fetch_models, open_rewriter
 from cli.shared.state import InputError, State
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
+    from papers.bench import Bench
+    from rewriter.protocol import Rewriter
     from server.settings import Settings
 
 T = TypeVar("T")
+
+Data = Annotated[Path | None, typer.Option(help="Folder of data sets (see docs/lab/evaluation.md).")]
+Sets = Annotated[str, typer.Option(help="Data sets, by commas (see docs/lab/evaluation.md); `*` stands for anything.")]
 
 
 def paper_app(help: str, **commands: Callable[..., Any]) -> typer.Typer:  # noqa: A002  (typer's own word)
@@ -62,3 +70,35 @@ def with_model(settings: Settings, state: State, work: Callable[[BaseChatModel |
                 await engine.aclose()
 
         return asyncio.run(run())
+
+
+@contextmanager
+def bench(settings: Settings, state: State, rerank: bool) -> Iterator[Bench]:
+    """Everything systems are measured with; models are fetched first where they are missing."""
+    from papers.bench import Bench, CachedEncoder, cached_reranker
+    from server.chat.loaded_models import Models
+    from text.modules import need_extra
+
+    need_extra("eval", "Measuring", "ir_measures")
+    fetch_models(settings, state, reranker=rerank)
+    models = Models(settings)
+    reranker = models.reranker() if rerank else None
+    folder = settings.home / "eval"
+    store = settings.index.store
+    root = folder / ("collections" if store == "exact" else f"collections-{store}")
+    with (
+        stages(state.err) as progress,
+        CachedEncoder(models.encoder(), folder / "embeddings.sqlite") as encoder,
+        cached_reranker(reranker, folder / "read.sqlite") as reading,
+    ):
+        yield Bench(settings, encoder, models.encoder(), reranker, root, progress, reading)
+
+
+@contextmanager
+def open_form(form: str, settings: Settings, state: State) -> Iterator[Rewriter]:
+    """The rewriter that a system's form names."""
+    kinds = ("auto", "none", "prompted")
+    kind, model = (form, "") if form in kinds else ("auto", form)
+    flags = overriding(collection=settings.collection, rewriter__kind=kind, rewriter__model=model)
+    with open_rewriter(state.settings(flags), state) as rewriter:
+        yield rewriter

@@ -44,7 +44,7 @@ COMMANDS: Mapping[RunGroup, str] = {
     "synth": "anaphora synth PATHS… --out={home}/synth/NAME",
     "adapt": "anaphora adapt PATHS… --name=NAME",
     "rewriters": "anaphora train RECIPE --data=FOLDER --name=NAME",
-    "eval": "anaphora eval retrieval --sets=SETS --name=NAME",
+    "eval": "anaphora eval retrieval --questions=FILE --name=NAME",
     "diagnose": "anaphora diagnose GOLD.jsonl --out={home}/diagnose/NAME",
 }
 FIGURES = 80

@@ -19,9 +19,9 @@ EXPORTS = {
         "index_paths", "list_collections", "load_encoder", "load_reranker",
     },
     "evaluation": {
-        "Adaptation", "AdaptationPlan", "AdaptationResult", "AdaptationTools", "Bench", "EvalSet", "EvaluationError",
-        "EvaluationRun", "compare", "create_run", "estimate", "evaluate_set", "load_set", "per_question",
-        "randomisation", "read_run",
+        "Adaptation", "AdaptationPlan", "AdaptationResult", "AdaptationTools", "EvalSet", "EvaluationError",
+        "EvaluationRun", "compare", "create_run", "estimate", "measure_search", "own_questions",
+        "per_question", "randomisation", "read_run",
     },
     "synth": {
         "BatchAsker", "ChatAsker", "Dialog", "DialogMessage", "Folder", "Journal", "Paused", "Proposition", "RunFacts",

@@ -12,9 +12,7 @@ import typer
 from cli.shared.state import State
 
 if TYPE_CHECKING:
-    from evaluation.retrieval import Bench
     from evaluation.run_folder import RunWriter
-    from rewriter.protocol import Rewriter
     from server.settings import Settings
 
 
@@ -30,6 +28,9 @@ Include = Annotated[
 ]
 LanguageModel = Annotated[str, typer.Option(help="The language model (llm.model).")]
 Queries = Annotated[Path, typer.Option(help="Questions, one JSON object a line (see docs/operate/cli.md).")]
+Reranking = Annotated[
+    Literal["auto", "always", "never"] | None, typer.Option(help="When to rerank (retrieval.rerank).")
+]
 Rewriting = Annotated[Literal["auto", "none", "prompted"] | None, typer.Option(help="The rewriter (rewriter.kind).")]
 Searched = Annotated[str, typer.Option("--collection", "-c", help="The collection to search.")]
 Where = Annotated[
@@ -37,7 +38,6 @@ Where = Annotated[
 ]
 
 
-Data = Annotated[Path | None, typer.Option(help="Folder of data sets (see docs/lab/evaluation.md).")]
 Every = Annotated[int, typer.Option(min=1, help="Take every Nth question only.")]
 FailUnder = Annotated[
     list[str] | None,
@@ -46,7 +46,6 @@ FailUnder = Annotated[
 Name = Annotated[str, typer.Option(help="Name of the run's folder; by default the time and the kind.")]
 Out = Annotated[Path | None, typer.Option(help="Folder of runs; by default `eval/runs` in the home folder.")]
 Run = Annotated[Path, typer.Argument(help="Folder of a run.")]
-Sets = Annotated[str, typer.Option(help="Data sets, by commas (see docs/lab/evaluation.md); `*` stands for anything.")]
 
 
 def overriding(**flags: object) -> dict[str, Any]:
@@ -58,30 +57,6 @@ def overriding(**flags: object) -> dict[str, Any]:
         group, _, leaf = name.rpartition("__")
         (values.setdefault(group, {}) if group else values)[leaf] = value
     return values
-
-
-@contextmanager
-def bench(settings: Settings, state: State, rerank: bool) -> Iterator[Bench]:
-    """Everything systems are measured with; models are fetched first where they are missing."""
-    from cli.shared.console import stages
-    from cli.shared.resources import fetch_models
-    from evaluation.retrieval import Bench, CachedEncoder, cached_reranker
-    from server.chat.loaded_models import Models
-    from text.modules import need_extra
-
-    need_extra("eval", "Measuring", "ir_measures")
-    fetch_models(settings, state, reranker=rerank)
-    models = Models(settings)
-    reranker = models.reranker() if rerank else None
-    folder = settings.home / "eval"
-    store = settings.index.store
-    root = folder / ("collections" if store == "exact" else f"collections-{store}")
-    with (
-        stages(state.err) as progress,
-        CachedEncoder(models.encoder(), folder / "embeddings.sqlite") as encoder,
-        cached_reranker(reranker, folder / "read.sqlite") as reading,
-    ):
-        yield Bench(settings, encoder, models.encoder(), reranker, root, progress, reading)
 
 
 def listed(text: str) -> list[str]:
@@ -120,15 +95,3 @@ def measured_run(
         state.err.print(f"Note: {note}", style="yellow")
     state.err.print(f"Wrote {run.folder}.")
     check_gates(run.metrics, gates)
-
-
-@contextmanager
-def open_form(form: str, settings: Settings, state: State) -> Iterator[Rewriter]:
-    """The rewriter that a system's form names."""
-    from cli.shared.resources import open_rewriter
-
-    kinds = ("auto", "none", "prompted")
-    kind, model = (form, "") if form in kinds else ("auto", form)
-    flags = overriding(collection=settings.collection, rewriter__kind=kind, rewriter__model=model)
-    with open_rewriter(state.settings(flags), state) as rewriter:
-        yield rewriter

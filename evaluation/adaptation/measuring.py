@@ -300,7 +300,7 @@ def judged(held_out: Iterable[HeldOutQuestion], collection: Collection) -> EvalS
                 passages.setdefault(question.id, {}).update(dict.fromkeys(held, 1))
                 documents.setdefault(question.id, {})[place.document_id] = 1
     levels = (JudgedLevel("passage", passages), JudgedLevel("document", documents, "document"))
-    return EvalSet("dialogs", None, tuple(questions), levels)
+    return EvalSet("dialogs", tuple(questions), levels)
 
 
 DEPTH = 40

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.shared.options import Data, Name, Out, bench, listed, open_form, runs_folder
+from cli.shared.options import Name, Out, listed, runs_folder
 from cli.shared.state import State, state_of
-from papers.command_line import paper_app
+from papers.command_line import Data, bench, open_form, paper_app
 
 if TYPE_CHECKING:
     from papers.answerability.collecting import Case
@@ -70,9 +70,9 @@ def _searched(
     """The cases of the sets, the encoder's name, and what shows how well the chances of some models tell them apart."""
     from evaluation import report
     from evaluation.run_folder import create_run
-    from evaluation.sets import load_sets
     from papers.answerability import fitting
     from papers.answerability.collecting import collect_cases
+    from papers.datasets import load_sets
 
     settings = state.settings()
     chosen = load_sets(listed(sets), data, split=split)

@@ -17,19 +17,19 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import regex
 
 from evaluation.questions import json_rows, spans
-from evaluation.retrieval import Bench, index_set
+from evaluation.retrieval import patient
 from evaluation.sets import placed, quoted_places
-from evaluation.systems import patient
 from index.documents import Document
 from index.encoders import Vectors
 from index.query import Hit, Passage, Query, Where
+from papers.bench import Bench, index_set
 from server.turn.decision import Outcome, language_of_hits, signals
 from server.turn.search import Searchable, TurnSearch
 
 if TYPE_CHECKING:
     from evaluation.questions import Question
-    from evaluation.sets import EvalSet
     from index.collection import Collection
+    from papers.datasets import DataSet
     from rewriter.protocol import Rewriter
 
 Kind: TypeAlias = Literal["found", "missed", "left out", "unanswerable", "underspecified"]
@@ -114,7 +114,7 @@ class LeavingOut:
 
 
 def collect_cases(
-    chosen: Sequence[EvalSet], bench: Bench, rewriter: Rewriter, path: Path, *, answerable: float = 1.0
+    chosen: Sequence[DataSet], bench: Bench, rewriter: Rewriter, path: Path, *, answerable: float = 1.0
 ) -> list[Case]:
     """The cases of every marked question, each kept in the file `path` at once; those already there are not searched.
 
@@ -152,7 +152,7 @@ class _SetCases:
     """The cases of one set, in its collection."""
 
     def __init__(
-        self, eval_set: EvalSet, collection: Collection, bench: Bench, rewriter: Rewriter, answerable: float
+        self, eval_set: DataSet, collection: Collection, bench: Bench, rewriter: Rewriter, answerable: float
     ) -> None:
         self._set, self._collection, self._bench, self._rewriter = eval_set, collection, bench, rewriter
         self._questions = drawn(eval_set.questions, answerable)

@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from cli.shared.options import Cpu, Data
+from cli.shared.options import Cpu
 from cli.shared.state import state_of
-from papers.command_line import data_folder, paper_app
+from papers.command_line import Data, data_folder, paper_app
 
 RECIPE = Path(__file__).parent / "recipes" / "support.toml"
 ROWS = 20_000

@@ -7,20 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.shared.options import (
-    Data,
-    Every,
-    FailUnder,
-    LanguageModel,
-    Name,
-    Out,
-    bench,
-    listed,
-    measured_run,
-    overriding,
-)
+from cli.shared.options import Every, FailUnder, LanguageModel, Name, Out, listed, measured_run, overriding
 from cli.shared.state import state_of
-from papers.command_line import data_folder, deadline, with_model
+from papers.command_line import Data, bench, data_folder, deadline, with_model
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

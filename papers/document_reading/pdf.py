@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from cli.shared.options import Data, Every
+from cli.shared.options import Every
 from cli.shared.state import InputError, state_of
+from papers.command_line import Data
 
 
 def pdf(

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from cli.shared.options import Data, Every
+from cli.shared.options import Every
 from cli.shared.state import state_of
-from papers.command_line import data_folder
+from papers.command_line import Data, data_folder
 
 
 def rows(

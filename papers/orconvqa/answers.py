@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING, Any
 from evaluation.answers import AnsweredTurn, JudgeVerdict, answered, judged_as, plain, rubric, show
 from evaluation.metrics import Estimate, estimate_of, token_f1
 from evaluation.questions import BadRow, Question, json_rows
-from evaluation.retrieval import Bench, index_set
 from evaluation.run_folder import Latency, RunWriter, Scores, metrics_of, percentiles
-from evaluation.sets import EvalSet, Place, placed, quoted_places
+from evaluation.sets import Place, placed, quoted_places
+from papers.bench import Bench, index_set
+from papers.datasets import DataSet
 from papers.measures import corpus_bleu, rouge, sentence_bleu
 from server.turn.events import Evidence
 from server.turn.models import TurnModels, answer_style
@@ -104,7 +105,7 @@ def _keep(row: Mapping[str, Any], journal: Path) -> None:
 
 
 def evaluate_answers(
-    sets: Sequence[EvalSet],
+    sets: Sequence[DataSet],
     rewriter: Rewriter,
     chat_model: BaseChatModel | None,
     label: str,
@@ -159,7 +160,7 @@ def evaluate_answers(
 
 
 def measure(
-    chosen: EvalSet,
+    chosen: DataSet,
     places: Mapping[str, Sequence[Place]],
     system: str,
     turns: Mapping[str, AnsweredTurn],
@@ -325,7 +326,7 @@ def _refusals(turns: Mapping[str, AnsweredTurn], questions: Mapping[str, Questio
     }
 
 
-def _relevant(chosen: EvalSet, question: str) -> frozenset[str]:
+def _relevant(chosen: DataSet, question: str) -> frozenset[str]:
     return frozenset(item for level in chosen.levels if level.by == "unit" for item in level.qrels.get(question, ()))
 
 

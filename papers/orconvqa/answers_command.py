@@ -8,19 +8,9 @@ from typing import Annotated
 
 import typer
 
-from cli.shared.options import (
-    Data,
-    Every,
-    FailUnder,
-    LanguageModel,
-    Out,
-    Sets,
-    bench,
-    listed,
-    measured_run,
-    overriding,
-)
+from cli.shared.options import Every, FailUnder, LanguageModel, Out, listed, measured_run, overriding
 from cli.shared.state import state_of
+from papers.command_line import Data, Sets, bench
 
 
 def answers(
@@ -41,7 +31,7 @@ def answers(
     """
     from cli.shared.resources import fetch_models, open_rewriter
     from evaluation.answers import rubric
-    from evaluation.sets import load_sets
+    from papers.datasets import load_sets
     from papers.orconvqa.answers import evaluate_answers
     from server.engines import open_engine
     from server.rewriters import open_pairs

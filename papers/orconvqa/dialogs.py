@@ -8,7 +8,7 @@ from pathlib import Path
 from evaluation.metrics import Estimate
 from evaluation.questions import JudgedQuestion, dialog_questions, json_rows, present, text
 from evaluation.run_folder import RunWriter, metrics_of
-from evaluation.sets import PRODUCT_SOURCE as WHERE
+from papers.datasets import PRODUCT_SOURCE as WHERE
 from papers.orconvqa import texture
 from papers.orconvqa.relevance import QRelScore
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from evaluation.metrics import Estimate, estimate_of, token_f1
 from evaluation.questions import MissingSet, Question, present
 from evaluation.run_folder import Latency, RunWriter, metrics_of, percentiles, tests_of
-from evaluation.sets import PRODUCT_SOURCE
 from index.encoders import Encoder
 from papers import measures
+from papers.datasets import PRODUCT_SOURCE
 from rewriter.examples import RewriteExample, read_examples
 from rewriter.protocol import Rewrite
 

@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from cli.shared.options import Data, Every, FailUnder, Name, Out, bench, listed, measured_run, open_form
+from cli.shared.options import Every, FailUnder, Name, Out, listed, measured_run
 from cli.shared.state import state_of
+from papers.command_line import Data, bench, open_form
 
 
 def rewriting(
@@ -25,7 +26,7 @@ def rewriting(
     fail_under: FailUnder = None,
 ) -> None:
     """Compare rewriters with what people wrote: text measures, the decision to rewrite, calibration, time."""
-    from evaluation.retrieval import rewrites_by_form
+    from papers.bench import rewrites_by_form
     from papers.orconvqa import rewriting as measured
 
     state = state_of(context)

@@ -1,6 +1,6 @@
 """Data sets that only the paper needs: Doc2Dial's spans and propositions as what is searched, and its published files.
 
-`add_sets` makes them known to `eval retrieval`, for `python -m papers.orconvqa retrieval`.
+`add_sets` makes them known to `python -m papers.orconvqa retrieval`.
 """
 
 from __future__ import annotations
@@ -10,21 +10,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from evaluation import sets
 from evaluation.metrics import read_qrels
 from evaluation.questions import ROLES, BadRow, Question, json_row, json_rows, names, present, text
-from evaluation.sets import DOC2DIAL_SOURCE, EvalSet, JudgedLevel, Row, doc2dial, proposition_row
+from evaluation.sets import JudgedLevel
+from papers import datasets
+from papers.datasets import DOC2DIAL_SOURCE, DataSet, Row, doc2dial, proposition_row
 from rewriter.protocol import Conversation, Message
 
 
 def add_sets() -> None:
     """Add `doc2dial-spans`, `doc2dial-propositions` and `doc2dial-json:FOLDER` to the sets by name."""
-    sets.SETS["doc2dial-spans"] = lambda data, split: spans(data)
-    sets.SETS["doc2dial-propositions"] = lambda data, split: document_propositions(data)
-    sets.FOLDERS["doc2dial-json"] = lambda folder, split: json_folder(folder)
+    datasets.SETS["doc2dial-spans"] = lambda data, split: spans(data)
+    datasets.SETS["doc2dial-propositions"] = lambda data, split: document_propositions(data)
+    datasets.FOLDERS["doc2dial-json"] = lambda folder, split: json_folder(folder)
 
 
-def spans(data: Path) -> EvalSet:
+def spans(data: Path) -> DataSet:
     """The spans, which are about sentences; also judged themselves."""
     corpus = present(data / "doc2dial" / "spans.jsonl", "Doc2Dial's spans", DOC2DIAL_SOURCE)
     whole = doc2dial(data, section_of_span(corpus))
@@ -32,7 +33,7 @@ def spans(data: Path) -> EvalSet:
     return replace(whole, name="doc2dial-spans", corpus=corpus, levels=(own, *whole.levels))
 
 
-def document_propositions(data: Path) -> EvalSet:
+def document_propositions(data: Path) -> DataSet:
     """Propositions over the same documents; each stands for the sections its source spans lie in."""
     spans_file = present(data / "doc2dial" / "spans.jsonl", "Doc2Dial's spans", DOC2DIAL_SOURCE)
     path = present(data / "synthetic" / "propositions.jsonl", "Propositions", "`anaphora synth` writes such a file.")
@@ -58,7 +59,7 @@ def section_of_span(path: Path) -> dict[str, tuple[str, ...]]:
 ORIGINAL_WHERE = "Doc2Dial and MultiDoc2Dial (CC BY 3.0 and Apache-2.0) are published at https://doc2dial.github.io."
 
 
-def json_folder(folder: Path, split: str = "validation") -> EvalSet:
+def json_folder(folder: Path, split: str = "validation") -> DataSet:
     """The folder of an unpacked archive: one `*_doc.json` and one `*_dial_<split>.json`.
 
     Raises MissingSet or BadRow.
@@ -78,7 +79,7 @@ def json_folder(folder: Path, split: str = "validation") -> EvalSet:
                 in_documents[question.id] = dict.fromkeys((name for name, _ in spans), 1)
     levels = (JudgedLevel("section", sections), JudgedLevel("document", in_documents, "document"))
     name = documents.name.removesuffix("doc.json").strip("_-") or "doc2dial"
-    return EvalSet(f"{name}-json", tuple(rows), tuple(questions), levels)
+    return DataSet(f"{name}-json", tuple(questions), levels, corpus=tuple(rows))
 
 
 def _file(folder: Path, pattern: str, what: str) -> Path:

@@ -1,7 +1,7 @@
 """The core paper's result tables with our numbers beside its own, from runs of `anaphora eval`.
 
     S=typed:rrf,context:rrf,typed:variants
-    anaphora eval retrieval --data DATA --out RUNS --name r --sets doc2dial,synthetic --systems $S,human:rrf,auto:variants
+    python -m papers.orconvqa retrieval --data DATA --out RUNS --name r --sets doc2dial,synthetic --systems $S,human:rrf,auto:variants
     python -m papers.orconvqa retrieval --data DATA --out RUNS --name u --sets doc2dial-spans,doc2dial-propositions --systems $S
     python -m papers.orconvqa rewriting --data DATA --out RUNS --name w --sets mtrag,synthetic --rewriters none,auto
     python -m papers.orconvqa tables RUNS/r RUNS/u RUNS/w

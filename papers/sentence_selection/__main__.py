@@ -8,9 +8,9 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from cli.shared.options import Data, bench, listed, open_form
+from cli.shared.options import listed
 from cli.shared.state import state_of
-from papers.command_line import data_folder, paper_app
+from papers.command_line import Data, bench, data_folder, open_form, paper_app
 
 PRODUCTS = "uv,mkdocs-material,fastapi,chroma,jitsi,syncthing,meltano-handbook,kind,actual-budget"
 Work = Annotated[Path, typer.Argument(help="Folder of the collected cases.")]
@@ -24,7 +24,7 @@ def collect(
     split: Annotated[str, typer.Option(help="The part of the dialogs.")] = "train",
 ) -> None:
     """Search for every marked question as a chat does, and keep what the head reads; goes on where it was stopped."""
-    from evaluation.sets import load_set
+    from papers.datasets import load_set
     from papers.sentence_selection import cases
 
     state, folder = state_of(context), data_folder(data)

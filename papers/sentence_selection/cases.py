@@ -15,10 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from evaluation.questions import Question
-from evaluation.retrieval import Bench, index_set
-from evaluation.sets import EvalSet, Place, quoted_places
-from evaluation.systems import patient
+from evaluation.retrieval import patient
+from evaluation.sets import Place, quoted_places
 from papers.answerability import collecting
+from papers.bench import Bench, index_set
+from papers.datasets import DataSet
 from papers.orconvqa.answers import overlaps
 from rewriter.protocol import Rewriter
 from server.turn.decision import language_of_hits, models, signals
@@ -59,7 +60,7 @@ class Case:
         return np.array([n for n, _ in self.inputs.places], dtype=np.int64)
 
 
-def collect(chosen: EvalSet, bench: Bench, rewriter: Rewriter, folder: Path, domain: str) -> None:
+def collect(chosen: DataSet, bench: Bench, rewriter: Rewriter, folder: Path, domain: str) -> None:
     """Search for every marked question as a chat does, with time enough, and keep its case."""
     folder.mkdir(parents=True, exist_ok=True)
     with closing(bench.open(index_set(chosen, bench))) as collection:

@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 from evaluation import run_folder
 from evaluation.answers import AnsweredTurn, plain
 from evaluation.questions import BadRow, Question
-from evaluation.sets import EvalSet, JudgedLevel
+from evaluation.sets import JudgedLevel
+from papers.datasets import DataSet
 from papers.orconvqa.__main__ import app
 from papers.orconvqa.answers import measure, read_journal
 from server.settings import Settings
@@ -111,7 +112,7 @@ def test_refusals_and_citations_are_counted(tmp_path: Path) -> None:
         Question("e", "d4", "that one?", answer="?", answerability="underspecified"),
         Question("f", "d5", "and now?", answer="So.", answerability="partial"),
     )
-    chosen = EvalSet("set", None, questions, (JudgedLevel("passage", {"a": {"p1": 1}}),))
+    chosen = DataSet("set", questions, (JudgedLevel("passage", {"a": {"p1": 1}}),))
     turns = {
         "a": turn("a", "answered", answer, passages=(PASSAGE,), citations=cited, support=support),
         "b": turn("b", "refused"),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.sets import load_set
+from papers.datasets import load_set
 from papers.orconvqa import sets
 from tests.evaluation import evaluation_data as data
 

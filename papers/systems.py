@@ -15,13 +15,10 @@ typed, as it is there.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, cast, get_args
 
-from evaluation.metrics import FULL_MEASURES, by_parent, per_question, run_lines
 from evaluation.questions import EvaluationError, Question
-from evaluation.run_folder import RunWriter, Scores, metrics_of, tests_of
-from evaluation.sets import EvalSet, JudgedLevel
 from index.documents import Document
 from index.encoders import Vectors
 from index.query import Hit, Query, Where
@@ -29,93 +26,6 @@ from rewriter.protocol import Conversation, Rewrite
 from server.settings import Settings
 from server.settings.profile import RetrievalProfile, packaged_profile
 from server.turn.search import Searchable
-
-SHOWN_CHARS = 400
-TESTED = ("AP", "R@5", "R@20", "nDCG@5")
-
-
-@dataclass(slots=True)
-class Ranking:
-    """Ranking by one system: ids by question, best first, and the passages behind the first of them."""
-
-    system: System
-    found: dict[str, list[str]] = field(default_factory=dict)
-    passages: dict[str, Hit] = field(default_factory=dict)
-    document_of: dict[str, tuple[str, ...]] = field(default_factory=dict)
-
-    def at(self, level: JudgedLevel) -> dict[str, list[str]]:
-        """The run over what `level` judges."""
-        if level.by == "unit":
-            return self.found
-        return by_parent(self.found, self.document_of if level.by == "document" else level.parents)
-
-
-def measure(
-    chosen: EvalSet, questions: Sequence[Question], rankings: Sequence[Ranking], writer: RunWriter, baseline: str
-) -> dict[tuple[str, str], Scores]:
-    """Score rankings at every level; qrels, runs, scores and tests against `baseline` go to the writer.
-
-    Returns the scores by level and system.
-    """
-    everything: dict[tuple[str, str], Scores] = {}
-    by_id = {question.id: question for question in questions}
-    for level in chosen.levels:
-        qrels = {name: level.qrels[name] for name in by_id if level.qrels.get(name)}
-        with writer.path(chosen.name, f"{level.name}.qrels.tsv").open("w", encoding="utf-8") as file:
-            file.write("query-id\tcorpus-id\tscore\n")
-            file.writelines(f"{q}\t{item}\t{value}\n" for q, judged in qrels.items() for item, value in judged.items())
-        scores = {}
-        for ranking in rankings:
-            name, run = ranking.system.name, ranking.at(level)
-            with writer.path(chosen.name, name, f"{level.name}.trec").open("w", encoding="utf-8") as file:
-                for question in questions:
-                    ranked = ((item, 1 / rank) for rank, item in enumerate(run[question.id], 1))
-                    file.writelines(run_lines(question.id, ranked, "anaphora"))
-            scores[name] = per_question(run, qrels, FULL_MEASURES)
-            everything[level.name, name] = scores[name]
-            writer.write_scores(chosen.name, name, level.name, scores[name])
-            writer.metrics += metrics_of(chosen.name, level.name, name, scores[name], by_id)
-        against = baseline if baseline in scores else next(iter(scores), "")
-        for tested in TESTED:
-            writer.tests += tests_of(chosen.name, level.name, tested, against, scores, by_id)
-    return everything
-
-
-def write_texts(
-    chosen: EvalSet,
-    questions: Sequence[Question],
-    rankings: Sequence[Ranking],
-    rewrites: Mapping[str, Mapping[str, Rewrite]],
-    writer: RunWriter,
-) -> None:
-    """The texts behind the numbers: questions, rewrites, and the passages that stood at the top."""
-    writer.write_questions(
-        chosen.name,
-        questions,
-        lambda question: {
-            "rewrites": {
-                form: rewrites_of[question.id].text
-                for form, rewrites_of in rewrites.items()
-                if question.id in rewrites_of
-            },
-            "relevant": {level.name: list(level.qrels.get(question.id, ())) for level in chosen.levels},
-        },
-    )
-    passages = {name: hit for ranking in rankings for name, hit in ranking.passages.items()}
-    writer.write_rows(
-        (
-            {
-                "id": name,
-                "document": hit.passage.document_id,
-                "title": hit.passage.title,
-                "text": hit.passage.text[:SHOWN_CHARS],
-            }
-            for name, hit in passages.items()
-        ),
-        chosen.name,
-        "passages.jsonl",
-    )
-
 
 Retriever: TypeAlias = Literal["bm25", "dense", "rrf", "variants"]
 Reranking: TypeAlias = Literal["never", "auto", "always"]
@@ -137,12 +47,6 @@ def rewrite_alone() -> RetrievalProfile:
         for ranking in variant
     }
     return profile.weighed(weights).model_copy(update={"clarity": 0.0})
-
-
-def patient(settings: Settings, seconds: float) -> Settings:
-    """Return `settings` with so many seconds for the cross-encoder: results must not depend on a machine's load."""
-    profile = settings.retrieval.profile.model_copy(update={"rerank_seconds": seconds})
-    return settings.model_copy(update={"retrieval": settings.retrieval.model_copy(update={"profile": profile})})
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,197 @@
+"""Retrieval runs: measured by the code of a turn, kept in folders, with gates."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+from cli import app as product
+from cli.shared.error_handler import ExitCode
+from evaluation import run_folder
+from evaluation.metrics import FULL_MEASURES, per_question, read_qrels, read_run
+from evaluation.questions import EvaluationError, Question
+from index.query import Hit, Passage
+from index.rerank import CrossEncoderReranker, Scores
+from papers.bench import collect_rewrites
+from papers.orconvqa.__main__ import app
+from papers.systems import System, parse
+from rewriter.protocol import Conversation, Rewrite, Term
+from tests.evaluation import evaluation_data as data
+
+
+@pytest.fixture
+def home(model_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "models").symlink_to(model_home / "models")
+    monkeypatch.setenv("ANAPHORA_HOME", str(home))
+    data.mtrag(tmp_path / "data")
+    data.doc2dial(tmp_path / "data")
+    return home
+
+
+def retrieval(tmp_path: Path, *options: str) -> Result:
+    return CliRunner().invoke(app, ["retrieval", "--data", str(tmp_path / "data"), *options])
+
+
+def test_a_run_holds_all_that_its_numbers_came_from(home: Path, tmp_path: Path) -> None:
+    systems = "typed:bm25,typed:dense,context:rrf,human:rrf,typed:variants,human:variants+rerank"
+    result = retrieval(tmp_path, "--sets", "mtrag-offices,doc2dial", "--systems", systems, "--name", "one")
+    assert result.exit_code == 0, result.output
+    run = run_folder.read_run(home / "eval" / "runs" / "one")
+    assert run.description["kind"] == "retrieval"
+    assert run.description["settings"]["retrieval"]["profile"]["depth"] == 100
+    assert "api_key" not in json.dumps(run.description)
+    assert str(home) not in json.dumps(run.description["settings"])
+    assert {metric.level for metric in run.metrics} == {"passage", "section", "document"}
+    assert "human:rrf" in "".join(run.notes), "doc2dial has no human rewrites, and the run says so"
+    assert {one.system for one in run.latencies} >= {"typed:bm25", "human:variants+rerank"}
+    folder = run.folder / "mtrag-offices"
+    for level in ("passage", "document"):
+        qrels = read_qrels(folder / f"{level}.qrels.tsv")
+        found = read_run(folder / run_folder.slug("typed:variants") / f"{level}.trec")
+        ours = run.scores("mtrag-offices", "typed:variants", level)
+        for question, values in per_question(found, qrels, FULL_MEASURES).items():
+            assert ours[question] == pytest.approx(values, abs=1e-5)
+    follow_ups = [m for m in run.metrics if m.part == "all" and m.set == "mtrag-offices" and m.measure == "AP"]
+    assert all(m.n == 4 and m.low <= m.mean <= m.high for m in follow_ups)
+
+
+def test_the_legs_of_an_evaluation_are_those_of_a_turn(home: Path, tmp_path: Path) -> None:
+    from index.collection import Collection
+    from index.encoders import load_encoder
+    from papers.datasets import load_set
+    from rewriter.protocol import PassThroughRewriter
+    from server.registry import resolve
+    from server.settings import Settings
+    from server.turn.search import TurnSearch
+
+    assert retrieval(tmp_path, "--sets", "doc2dial", "--systems", "typed:variants", "--name", "one").exit_code == 0
+    settings = Settings(home=home)
+    encoder = load_encoder(resolve(settings.index.encoder, home))
+    collection = Collection.open(home / "eval" / "collections", "doc2dial", encoder)
+    search = TurnSearch(collection=lambda _: collection, rewriter=PassThroughRewriter(), settings=settings)
+    found = read_run(home / "eval" / "runs" / "one" / "doc2dial" / run_folder.slug("typed:variants") / "section.trec")
+    for question in load_set("doc2dial", tmp_path / "data").questions:
+        hits = search.find(question.text, collection="", conversation=question.conversation, k=100).hits
+        assert found[question.id] == [hit.passage.id for hit in hits]
+    collection.close()
+
+
+def test_a_second_run_encodes_nothing(home: Path, tmp_path: Path) -> None:
+    from index.encoders import load_encoder
+    from papers.bench import CachedEncoder
+    from server.registry import resolve
+
+    assert retrieval(tmp_path, "--sets", "synthetic", "--systems", "typed:variants").exit_code == 0
+    plain = load_encoder(resolve("bge-small-en-v1.5", home))
+    with CachedEncoder(plain, home / "eval" / "embeddings.sqlite") as encoder:
+        queries = [f"{plain.prompt}{text}" for text in ("and the form?", "How long is parental leave?")]
+        vectors = encoder.encode(queries)
+        assert encoder.encoded == 0
+        assert vectors == pytest.approx(plain.encode(queries), abs=1e-2)
+        encoder.encode(["something new"])
+        assert encoder.encoded == 1
+
+
+def test_what_a_cross_encoder_has_read_is_not_read_again(tmp_path: Path) -> None:
+    from papers.bench import CachedScorer, cached_reranker
+
+    class Counting:
+        def cut(self, text: str, tokens: int) -> tuple[str, int]:
+            return text, 1
+
+        def score(self, question: str, passages: Sequence[str]) -> Scores:
+            return np.array([len(passage) for passage in passages], dtype=np.float32)
+
+    for expected in (3, 0):
+        with CachedScorer(Counting(), "counting", tmp_path / "read.sqlite") as scorer:
+            assert [scorer.score("q", ["a", "bbb", "a"]).tolist(), scorer.score("r", ["a"]).tolist()] == [
+                [1, 3, 1],
+                [1],
+            ]
+            assert scorer.read == expected
+    hits = [Hit(Passage(text, "d", "", text, 0, 1), 1.0, {}) for text in ("a", "bbb", "cc", "dddddd", "ee")]
+    plain = CrossEncoderReranker("counting", Counting())
+    with cached_reranker(plain, tmp_path / "read.sqlite") as reading:
+        assert reading is not None
+        assert reading.rerank("q", hits, 600.0) == plain.rerank("q", hits, 600.0)
+
+
+def test_what_a_language_model_wrote_is_kept_for_the_same_name(tmp_path: Path) -> None:
+    class Once:
+        name = "once"
+
+        def rewrite(self, conversation: Conversation, question: str) -> Rewrite:
+            return Rewrite(
+                f"{question} {next(self.words)}", "expand", expansion=(Term("fax", 0.5),), history_probability=0.5
+            )
+
+        words = iter("ab")
+
+    asked = [Question("q 1", "d", "one"), Question("q2", "d", "two")]
+    first = collect_rewrites(Once(), asked[:1], cache=tmp_path / "kept.jsonl")
+    both = collect_rewrites(Once(), asked, cache=tmp_path / "kept.jsonl")
+    assert replace(both["q 1"], seconds=0) == replace(first["q 1"], seconds=0)
+    assert both["q2"].text == "two b"
+
+
+def test_products_are_measured_apart_together_and_by_kind(home: Path, tmp_path: Path) -> None:
+    data.product(tmp_path / "data")
+    sets = ("--sets", "product-desk,product-gate", "--systems", "typed:bm25,human:variants", "--timed", "0")
+    result = retrieval(tmp_path, *sets, "--name", "one")
+    assert result.exit_code == 0, result.output
+    found = {
+        (m.set, m.system, m.part, m.measure): m for m in run_folder.read_run(home / "eval" / "runs" / "one").metrics
+    }
+    assert found["product", "human:variants", "all", "RR"].n == 3
+    assert found["product-gate", "human:variants", "all", "RR"].n == 1
+    path = tmp_path / "data" / "product_dialogs" / "dialogs.dev.jsonl"
+    pages = str(tmp_path / "data" / "product_docs" / "desk")
+    assert CliRunner().invoke(product, ["index", pages, "--collection", "mine"]).exit_code == 0
+    words = ["retrieval", "--questions", str(path), "--collection", "mine", "--systems", "typed:rrf"]
+    own = CliRunner().invoke(app, [*words, "--name", "own"])
+    assert own.exit_code == 0, own.output
+    run = run_folder.read_run(home / "eval" / "runs" / "own")
+    assert run.notes == ("dialogs.dev: what 1 questions quote is in no passage; left out.",)
+    assert {(m.level, m.n) for m in run.metrics if m.part == "all"} == {("passage", 2), ("document", 2)}
+
+
+def test_a_gate_that_is_not_reached_fails_the_command(home: Path, tmp_path: Path) -> None:
+    options = ("--sets", "doc2dial", "--systems", "typed:bm25")
+    failed = retrieval(tmp_path, *options, "--fail-under", "doc2dial/section/*/all/R@20=1.01")
+    assert failed.exit_code == ExitCode.GATE
+    assert "below 1.01" in failed.output
+    assert retrieval(tmp_path, *options, "--fail-under", "nothing/*/*/*/AP=0").exit_code == ExitCode.BAD_INPUT
+    assert retrieval(tmp_path, *options, "--fail-under", "AP").exit_code == ExitCode.BAD_INPUT
+    missing = retrieval(tmp_path, "--sets", "mtrag-moon")
+    assert missing.exit_code == ExitCode.NOT_FOUND
+
+
+def test_names_of_systems_say_what_they_are() -> None:
+    assert parse("typed") == System("typed", "rrf")
+    assert parse("my/run:variants+rerank") == System("my/run", "variants", "auto")
+    assert parse("auto:bm25+rerank-always").name == "auto:bm25+rerank-always"
+    assert parse("prompted:variants").rewriter == "prompted"
+    for wrong in ("typed:bm26", ":rrf", "context:variants", "typed:rrf+fast"):
+        with pytest.raises(EvaluationError):
+            parse(wrong)
+
+
+def test_a_rewrite_is_searched_with_all_that_the_rewriter_said() -> None:
+    said = Rewrite("and by fax? form", "expand", 0.9, expansion=(Term("form", 0.8),), history_probability=0.9)
+
+    class Says:
+        name = "says"
+
+        def rewrite(self, conversation: Conversation, question: str) -> Rewrite:
+            return said
+
+    made = collect_rewrites(Says(), [Question("q", "d", "and by fax?")])["q"]
+    assert replace(made, seconds=said.seconds) == said

@@ -74,9 +74,7 @@ class ServiceCore:
         self.choices = {name: self._engine(models, models.keeper.settings) for name, models in self.chosen.items()}
 
     def _engine(self, models: ModelSource, settings: Settings) -> TurnEngine:
-        return TurnEngine(
-            collection=self.opened.get, models=models, settings=settings, answerers=self.answerers
-        )
+        return TurnEngine(collection=self.opened.get, models=models, settings=settings, answerers=self.answerers)
 
     async def warm(self) -> None:
         """Load what a first turn would load. Failures are retried on first use."""

@@ -93,9 +93,10 @@ class RemoteEngine(Engine):
             self.window = self._windows.get(self._model, 0)
             # How many turns run at once is the service's decision: a pool of its own would let others starve.
             unbounded = httpx.Limits(max_connections=None, max_keepalive_connections=50)
-            self._clients = (client, httpx.AsyncClient(
-                timeout=timeout, verify=_tls(), limits=unbounded, event_hooks=ATRACED
-            ))
+            self._clients = (
+                client,
+                httpx.AsyncClient(timeout=timeout, verify=_tls(), limits=unbounded, event_hooks=ATRACED),
+            )
             self._chat_model = None
         self.chat_model()  # its library is imported now, not with the first turn
 

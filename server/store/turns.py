@@ -209,9 +209,7 @@ def with_owners(
     connection: Connection, who: Principal, condition: ColumnElement[bool], limit: int
 ) -> list[tuple[StoredTurn, str]]:
     """Return the newest turns that meet a condition, each with its owner."""
-    rows = connection.execute(
-        _turns(who).where(condition).order_by(TURNS.c.n.desc()).limit(limit)
-    )
+    rows = connection.execute(_turns(who).where(condition).order_by(TURNS.c.n.desc()).limit(limit))
     return [(_turn(row, ()), row["owner"]) for row in rows.mappings()]
 
 

@@ -135,8 +135,12 @@ SURE, ANSWERED = 0.35, 0.89
 less than the second; chosen in `docs/lab/citations.md`."""
 LIKELY = 0.5
 """Quotes that hold the answer with this chance leave nothing to ask back."""
+KEY = 0.3
+"""A sentence of a longer quote that answers with this chance is made bold; chosen in `docs/lab/citations.md`."""
 GROWN = 600
 """Characters up to which a quoted sentence is given with its neighbours."""
+STEP = 0.03
+"""Share of the chance from which on neighbours are quoted, too."""
 QUOTES, QUOTES_IN_DOUBT = 3, 4
 PER_PASSAGE = 2
 LONGEST = 600
@@ -331,11 +335,18 @@ class _Runs:
         free.append((quote.start, quote.end))
         start, end = max(free, key=lambda run: (self._worth(quote.n, run), run[0] - run[1]))
         passage = self._places[quote.n]
-        return replace(quote, quote=passage.opened[start - passage.origin : end - passage.origin], start=start, end=end)
+        text = passage.opened[start - passage.origin : end - passage.origin]
+        return replace(quote, quote=text, start=start, end=end, key=self._key(quote.n, start, end))
 
-    def _worth(self, n: int, run: tuple[int, int]) -> float:
-        """The run's share of the chance that any sentence answers; less than a hundredth is no reason to read on."""
-        return round(self._within(n, *run) / self._every, 2)
+    def _key(self, n: int, start: int, end: int) -> tuple[int, int] | None:
+        """Return the span of the run's likeliest sentence, None below `KEY`."""
+        within = [one for one in self._quotable if one.n == n and start <= one.start and one.end <= end]
+        best = max(within, key=lambda one: (self.chance(one), one.start - one.end), default=None)
+        return (best.start, best.end) if best is not None and self.chance(best) >= KEY else None
+
+    def _worth(self, n: int, run: tuple[int, int]) -> int:
+        """The run's share of the chance that any sentence answers, in steps: less is no reason to read on."""
+        return round(self._within(n, *run) / self._every / STEP)
 
     def chance(self, quote: Support) -> float:
         """Return how likely the sentence that answers is in a quote."""

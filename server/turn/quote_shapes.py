@@ -151,15 +151,18 @@ _TITLED = regex.compile(
     r"(?:[\"\[](?P<title>[^\"\]\n]{1,120})[\"\]]|(?P<rest>[^\n|]*))\s*"
 )
 _BREAK = regex.compile(r"<br\s*/?>", regex.IGNORECASE)
+_MARKED = regex.compile(r"\*\*|__|\n\s*\n|^\s*[#>|]")
+"""Bold text, more than a paragraph, or marks that count only where a line begins."""
 _TAG = regex.compile(r"\s*</?[A-Za-z][\w.-]*(?:\s[^<>\n]{0,300})?/?>\s*")
 
 
 def quote_text(support: Support, passage: Evidence) -> str:
     """Return a quote as Markdown to show; the quote itself is a stretch of the passage."""
     whole, start, end = passage.opened, support.start - passage.origin, support.end - passage.origin
+    quote = _with_key(support, whole, passage.origin)
     # Below an item of a list code is indented; alone that would make it code that shows its fences.
-    first, line, more = sanitize_text(support.quote).partition("\n")
-    text = dedent(support.quote) if first[:1].isspace() else f"{first}{line}{dedent(more)}"
+    first, line, more = sanitize_text(quote).partition("\n")
+    text = dedent(quote) if first[:1].isspace() else f"{first}{line}{dedent(more)}"
     if table_at(whole, start):
         # A row alone would be no table, and nobody could tell what its cells are.
         rows = "\n".join(line.strip() for line in text.split("\n"))
@@ -168,6 +171,24 @@ def quote_text(support: Support, passage: Evidence) -> str:
         text = f"{fence}\n{CUT}\n{text}"
     shown = without_links(_readable(_unquoted(sanitize_text(text))))
     return shown + (f"\n\n{CUT}" if _is_cut(whole, start, end) else "")
+
+
+def _with_key(support: Support, text: str, origin: int) -> str:
+    """Return a quote with its key sentence in bold, where that is one of several sentences of plain prose."""
+    if support.key is None:
+        return support.quote
+    start, end = (place - origin for place in support.key)
+    first, last = support.start - origin, support.end - origin
+    prose = [block for block in _blocks(text) if block.kind == "prose" and block.start < last and first < block.end]
+    own = next((block for block in prose if block.start <= start and end <= block.end), None)
+    # Next to a letter, or around other marks, asterisks would be shown as they are.
+    apart = not (text[max(start - 1, 0) : start].strip() or text[end : end + 1].strip())
+    if own is None or ITEM.match(_words(text, own)) or not apart or _MARKED.search(text[start:end]):
+        return support.quote
+    others = (text[max(block.start, first) : min(block.end, last)].replace(text[start:end], "", 1) for block in prose)
+    if start < first or end > last or not any(other.strip() for other in others):
+        return support.quote
+    return f"{text[first:start]}**{text[start:end]}**{text[end:last]}"
 
 
 def _readable(text: str) -> str:
@@ -292,12 +313,12 @@ def finished(
 ) -> list[Support]:
     """Return the quotes in their final shape, in order; what an earlier one holds already is left out.
 
-    `doubted` quotes are given with the whole of their paragraph.
+    `doubted` quotes are given with the whole of their paragraph, and without a key sentence.
     """
     places = {passage.n: passage for passage in evidence}
     shaped = list[Support]()
     for quote in quotes:
-        whole = shape(wordings, quote, places[quote.n], doubted=doubted)
+        whole = shape(wordings, replace(quote, key=None) if doubted else quote, places[quote.n], doubted=doubted)
         if not any(one.n == whole.n and one.start < whole.end and whole.start < one.end for one in shaped):
             shaped.append(whole)
     return shaped
@@ -329,14 +350,18 @@ def _placed(quote: Support, passage: Evidence, start: int, end: int) -> Support:
 
 
 def _in_table(wordings: Sequence[str], text: str, start: int, end: int) -> tuple[int, int] | None:
-    """The rows to quote where a quote is a row, or leads to a table; None for anything else."""
+    """The rows to quote where a quote is a row, or leads to a table; None for anything else.
+
+    A small table is quoted whole where nothing names a row of it, or only a plain word that the question leans on.
+    """
     if place := table_at(text, start):
         table, row = place
-        rows = named(wordings, table).rows
-        if row in rows:
-            return _run(table, rows, row)
+        rows, allowed = named(wordings, table).rows, named(wordings, table).allowed
+        leaned_on = len(allowed) == len(table.rows) and not named(wordings[:1], table).rows
         small = len(table.rows) <= SMALL_ROWS and table.end - table.start <= SMALL_TABLE
-        return (table.start, table.end) if small and not rows else (row.start, row.end)
+        if small and (leaned_on or not rows):
+            return table.start, table.end
+        return _run(table, rows, row) if row in rows else (row.start, row.end)
     led = next((table for table in tables(text) if start < table.start < end), None)
     rows = named(wordings, led).rows if led else ()
     return _run(led, rows, rows[0]) if led and rows and len(rows) < len(led.rows) else None

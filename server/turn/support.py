@@ -51,13 +51,17 @@ _CLAUSE = regex.compile(r"[,;:()—–،、；]|\b(?:but|however|although|unless
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """The best support found: score from 0 to 1, and the evidence sentence by its offsets in the document."""
+    """The best support found: score from 0 to 1, and the evidence sentence by its offsets in the document.
+
+    `key` is the span of the sentence that answers, where a quote holds more.
+    """
 
     n: int
     score: float
     quote: str
     start: int
     end: int
+    key: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

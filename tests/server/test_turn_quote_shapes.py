@@ -85,6 +85,58 @@ def test_what_a_follow_up_names_itself_counts_before_what_it_leans_on() -> None:
     assert [quote.quote.split()[1] for quote in quotes] == ["2.45"]
 
 
+COSTS = """| Method | Germany | Austria |
+|---|---|---|
+| Standard | 5 EUR | 10 EUR |
+| Express | 13 EUR | not offered |
+"""
+
+
+def test_of_a_small_table_a_word_of_the_conversation_names_no_row() -> None:
+    passages = evidence(COSTS)
+    read = reading(passages, "Express")
+    quotes, _ = nearest_sentences(
+        "express? and what does it cost", passages, chances=read, typed="and what does it cost"
+    )
+    assert [quote.quote for quote in quotes] == [COSTS.strip()]
+    quotes, _ = nearest_sentences("what does it cost? and express", passages, chances=read, typed="and express")
+    assert [quote.quote for quote in quotes] == ["| Express | 13 EUR | not offered |"]
+
+
+WARRANTY = "All devices have a warranty of two years. It does not cover limescale. Repairs take ten days."
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "expected"),
+    [
+        (
+            WARRANTY,
+            "limescale",
+            "> All devices have a warranty of two years. **It does not cover limescale.** Repairs take",
+        ),
+        (
+            WARRANTY.replace("not", "**not**"),
+            "limescale",
+            "> All devices have a warranty of two years. It does **not**",
+        ),
+        (WARRANTY.replace(" ", "\n- ").removeprefix("All"), "limescale.", "limescale."),
+        ("它不包括水垢。维修需要十天。所有设备保修两年。", "维修", "> 它不包括水垢。维修需要十天。"),
+    ],
+)
+def test_the_key_sentence_of_a_longer_quote_is_bold(
+    monkeypatch: pytest.MonkeyPatch, text: str, key: str, expected: str
+) -> None:
+    monkeypatch.setattr("server.turn.evidence.GROWN", 600)
+    monkeypatch.setattr("server.turn.evidence.STEP", 1e-6)
+    assert expected in shown(text, "does it cover limescale?", key)
+
+
+def test_a_doubted_quote_has_no_key_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("server.turn.evidence.GROWN", 600)
+    monkeypatch.setattr("server.turn.evidence.SURE", 2)
+    assert "**" not in shown(WARRANTY, "does it cover limescale?", "limescale")
+
+
 def test_a_release_names_the_row_of_its_series() -> None:
     assert "| 2.54.x  | 1.22 |" in shown(COMPATIBILITY, "until when is 2.54.3 supported?", "2.54")
 

@@ -90,6 +90,8 @@ def describe(rewrite: RewriteEvent, edited: bool) -> Decision:
     if rewrite.confidence is not None:
         told.append(gettext("Confidence: %(percent)s.", percent=f"{rewrite.confidence:.0%}"))
     details = " ".join(told)
+    if (edited or rewrite.decision == "edited") and rewrite.text == rewrite.question:
+        return Decision(gettext("as a new question"), gettext("The search left the conversation out, as you chose."))
     if edited or rewrite.decision == "edited":
         message = gettext("The search used the words you chose instead of the question.")
         return Decision(gettext("your words"), message)
@@ -208,6 +210,12 @@ class TurnView:
     def refuse(self, problem: str) -> None:
         """The turn did not begin; `problem` says why and what to do."""
         self.state, self.problem = "failed", problem
+
+    @property
+    def leans(self) -> bool:
+        """Whether the conversation had a part in the search."""
+        variants = {variant.name for variant in self.rewrite.variants} if self.rewrite else set[str]()
+        return bool(variants - {"typed", "rewritten", "reply"})
 
     @property
     def passages(self) -> Sequence[Evidence]:

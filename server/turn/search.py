@@ -247,11 +247,15 @@ class TurnSearch:
     def plan(
         self, question: str, conversation: Conversation, rewrite: Rewrite, search_for: str | None = None
     ) -> SearchPlan:
-        """Build the query variants of a question. A `search_for` written by a person replaces the rewrite."""
+        """Build the query variants of a question. A `search_for` written by a person replaces the rewrite.
+
+        One that is the question itself asks it as a new one: the conversation has no part in the search.
+        """
         profile, name = self.settings.retrieval.profile, self.rewriter.name
         if text := (search_for or "").strip():
             edited = Rewrite(text, "rewrite" if text != question else "keep", confidence=1.0)
-            queries = build_variants(conversation, question, edited, profile).queries
+            before = conversation if text != question else Conversation()
+            queries = build_variants(before, question, edited, profile).queries
             return SearchPlan(question, edited, EDITED, QueryVariants(queries, text), name)
         variants = build_variants(conversation, question, rewrite, profile)
         context = QuestionContext()

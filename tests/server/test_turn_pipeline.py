@@ -271,6 +271,16 @@ def test_a_search_text_written_by_a_person_stands_in_for_the_rewrite() -> None:
     assert set(reranker.asked) == {"fax number of the office"}
 
 
+def test_the_question_itself_as_search_text_is_searched_without_the_conversation() -> None:
+    collection = FakeCollection()
+    events = play(
+        engine(["x"], collection=collection), "and by fax?", conversation=FOLLOW_UP, search_for="and by fax?"
+    )
+    assert [query.text for query in collection.asked[0][0]] == ["and by fax?"]
+    assert isinstance(events[0], RewriteEvent)
+    assert events[0].decision == "edited"
+
+
 def test_a_cross_encoder_that_reads_conversations_has_the_question_as_typed_and_what_it_leans_on() -> None:
     """It needs no stand-alone question; where one was written in full, it reads that, and nothing beside it."""
     asked, answered = FOLLOW_UP.last_exchange()

@@ -132,6 +132,14 @@ def test_other_search_words_run_the_turn_again(visitor: Visitor, site: Site) -> 
     assert "warranty repair receipt" in visitor.last(".searched")
     assert "W-17" in visitor.last(".answer")
 
+    visitor.ask("How often should I descale the kettle?")
+    leaning = page.locator(".turn:last-child").get_attribute("data-turn")
+    page.click(".turn:last-child .searched > summary")
+    page.click('.turn:last-child [data-action="search-alone"]')
+    page.wait_for_selector(f'.turn:last-child[data-state="answered"]:not([data-turn="{leaning}"])')
+    assert "as a new question" in visitor.last(".searched > summary")
+    assert page.locator('.turn:last-child [data-action="search-alone"]').count() == 0
+
 
 @pytest.mark.extended
 def test_several_conversations_are_found_by_day_and_deleted_at_once(visitor: Visitor) -> None:

@@ -430,6 +430,10 @@ const actions = {
   retry: (target, article) => ask(article.querySelector(".asked").textContent, { place: article }),
   edit: (target, article) => edit(article),
   version: (target) => version(target.dataset.version),
+  "search-alone": (target, article) => {
+    const question = article.querySelector(".asked").textContent;
+    ask(question, { place: article, searchFor: question });
+  },
   search: (target, article) => {
     const words = article.querySelector('[data-enter="search"]').value.trim();
     if (words) ask(article.querySelector(".asked").textContent, { place: article, searchFor: words });

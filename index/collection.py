@@ -455,15 +455,18 @@ def _search(
     rrf_k: int,
 ) -> list[Hit]:
     mask = generation.records.mask(where) if where else None
+    everywhere = [query for query in queries if not query.within]
     with call("bm25"):
-        terms = dict.fromkeys(_clean(query.text) for query in queries if query.lexical > 0)
+        terms = dict.fromkeys(_clean(query.text) for query in everywhere if query.lexical > 0)
         lexical = {text: generation.lexical.search(text, depth, mask) for text in terms}
     with call("dense"):
-        dense = dict(zip(vectors, generation.dense(list(vectors.values()), depth, mask), strict=True))
+        texts = dict.fromkeys(_clean(query.text) for query in everywhere if query.dense > 0)
+        near = generation.dense([vectors[text] for text in texts], depth, mask)
+        dense = dict(zip(texts, near, strict=True))
     rankings: list[tuple[str, float, list[int]]] = []
     spoken: list[tuple[str, float, list[int]]] = []
     strength = 0.0
-    for query in queries:
+    for query in everywhere:
         text = _clean(query.text)
         if query.document_prior_weight > 0:
             strength = max(strength, query.document_prior_weight)
@@ -478,12 +481,32 @@ def _search(
             if generation.embedded is not None and text in lexical:
                 nearest = _completed(nearest, lexical[text], generation.embedded, generation.manifest.passages)
             rankings_used.append((f"{query.name}/dense", factor * query.dense, nearest))
+    for query in queries:
+        if query.within:
+            rankings += _within(generation, query, vectors, depth, mask)
     with call("fuse") as this:
         ranked = _documents(generation, spoken, strength * sum(weight for _, weight, _ in rankings), rrf_k)
         best = fuse(rankings, rrf_k, k, ranked)
         this.label(**{name: round(weight, 4) for name, weight, _ in rankings})
     passages = generation.records.passages([fused.id for fused in best])
     return [Hit(passage, fused.score, fused.ranks) for passage, fused in zip(passages, best, strict=True)]
+
+
+def _within(
+    generation: _Generation, query: Query, vectors: dict[str, Vectors], depth: int, mask: Mask | None
+) -> list[tuple[str, float, list[int]]]:
+    """The rankings of a query that has filters of its own, beside the search's."""
+    masks = (generation.records.mask(own) for own in query.within)
+    own = next((own for own in masks if own.any()), None)
+    both = own if own is None or mask is None else own & mask
+    if both is None or not both.any():
+        return []
+    text, rankings = _clean(query.text), []
+    if query.lexical > 0:
+        rankings.append((f"{query.name}/bm25", query.lexical, generation.lexical.search(text, depth, both)))
+    if query.dense > 0:
+        rankings.append((f"{query.name}/dense", query.dense, generation.dense([vectors[text]], depth, both)[0].rows))
+    return rankings
 
 
 def _completed(dense: list[int], lexical: list[int], embedded: npt.NDArray[np.int64], passages: int) -> list[int]:

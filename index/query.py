@@ -71,7 +71,8 @@ class Query:
     both weights follow how clearly the text points at something in the collection (`index.fusion.query_confidence`):
     up when a few passages stand out, down when none does. With a `document_prior_weight` above 0 the query finds no
     passages: its rankings say which documents are spoken of (`index.fusion.document_prior`), which weighs at most so
-    many times as much as all that finds passages.
+    many times as much as all that finds passages. With `within` it finds only passages of the first of these
+    filters that fits any, and so favours them.
     """
 
     text: str
@@ -80,6 +81,7 @@ class Query:
     dense: float = 1.0
     confidence: float = 0.0
     document_prior_weight: float = 0.0
+    within: tuple[Where, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -162,7 +162,7 @@ class Records:
     def mask(self, where: Where) -> npt.NDArray[np.bool_]:
         """`(rows,)`: True where every key of the metadata has the value, or one of the values, asked for.
 
-        `document_id` matches the document. BM25 and dense search obey the same mask, so that they cannot disagree.
+        `document_id` and `title` match the document. BM25 and dense search obey the same mask, and so cannot disagree.
         """
         with self._lock:
             rows = self._rows = self._rows or self._db.execute("SELECT count(*) FROM passages").fetchone()[0]
@@ -193,9 +193,9 @@ class Records:
         path = '$."' + key.replace("\\", "\\\\").replace('"', '\\"') + '"'
         values = self._all('SELECT metadata -> ?, "row" FROM passages ORDER BY "row"', (path,))
         rows = [(json.loads(value), row) for value, row in values if value is not None]
-        if rows or key != "document_id":
+        if rows or key not in ("document_id", "title"):
             return rows
-        return [(row[0], row[1]) for row in self._all('SELECT document_id, "row" FROM passages')]
+        return [(row[0], row[1]) for row in self._all(f'SELECT {key}, "row" FROM passages')]
 
 
 def _named(metadata: str) -> tuple[str, str, str]:

@@ -37,7 +37,9 @@ class Plugin:
     their own policy on who may frame them. `authenticators` make a `server.api.security.authentication.Authenticator`
     of the settings. `checks` are functions `(settings) -> findings` that `anaphora doctor` runs. `tables` are
     `server.store.schema.TableGroup`s. `audit_logs` are functions `(connection, *entries)` that keep entries of
-    `server.audit_log`. `answerers` make a `server.turn.run.Answerer` of `(core)`, or None while they are off.
+    `server.audit_log`. `answerers` make a `server.turn.run.Answerer` of `(core)`, or None while they are off. `replies`
+    make a function `(text) -> reply` of `(core)`, or None while they are off, for messages that need no search; its
+    reply to others is empty. `standing_messages` are texts that a button of the page and of the widget sends any time.
     `turn_parts` are async functions `(service, turn_id) -> Markup` of what stands below the last turn of the page; a
     button in it with `data-action="call"` makes the page call `data-call` with the fields of the `data-form` around it,
     in whose place the call's `html` stands then. `visitor_calls` names those page calls that visitors of a web site may
@@ -66,6 +68,8 @@ class Plugin:
     audit_logs: tuple[str, ...] = ()
     turn_parts: tuple[str, ...] = ()
     answerers: tuple[str, ...] = ()
+    replies: tuple[str, ...] = ()
+    standing_messages: tuple[str, ...] = ()
     visitor_calls: frozenset[str] = frozenset()
 
 
@@ -124,6 +128,11 @@ def switched_on(settings: Mapping[str, Any]) -> list[Plugin]:
     """Return the plugins but those whose settings, here by plugin name, say that they are not `enabled`."""
     installed = installed_plugins()
     return [plugin for name, plugin in installed.items() if getattr(settings.get(name), "enabled", True)]
+
+
+def standing_messages(settings: Mapping[str, Any]) -> list[str]:
+    """Return the messages, in English, that plugins which are switched on let people send with a button."""
+    return [text for plugin in switched_on(settings) for text in plugin.standing_messages]
 
 
 def workbench_files(tab: str, suffix: str, settings: Mapping[str, Any]) -> str:

@@ -21,6 +21,7 @@ from server.store.records import Trace, TraceStep
 from server.turn.events import Event, Evidence, EvidenceEvent
 from server.turn.models import AnswerStyle, PromptMessage, TurnModels
 from server.turn.prompt import TurnPrompt
+from server.turn.read_page import ReadPage
 from server.turn.run import TurnEngine, TurnInput
 from server.turn.search import Searchable, SearchPlan, TurnSearch
 from server.turn.sentence_head import SentencePlace
@@ -308,12 +309,14 @@ async def replay(
     request: Mapping[str, Any] = trace.request
     history = history_of(find_step(trace, "rewrite"))
     events = list[Event]()
+    page: Mapping[str, Any] = request.get("page") or {}
     turn = TurnInput(
         question=trace.question,
         collection=trace.collection,
         conversation=Conversation(tuple(Message(message["role"], message["text"]) for message in history)),
         search_for=None if changes.rewrite else request.get("search_for"),
         where=request.get("where"),
+        page=ReadPage(page.get("words", ""), tuple(page.get("within", ()))),
         turn_id=trace.turn_id,
         conversation_id=trace.conversation_id,
         answer_tokens=request.get("answer_tokens"),

@@ -15,7 +15,7 @@ from starlette.types import Scope
 
 from server.api.dependencies import show_as_pages
 from server.chat import ChatService, Principal
-from server.plugins import page_calls, parts
+from server.plugins import page_calls, parts, standing_messages
 from text.translation import LANGUAGES, speak, wanted
 from ui.calls import Answer, answered
 from ui.chat import LiveTurns, Picture, ask
@@ -70,7 +70,7 @@ def build(service: ChatService) -> gr.Blocks:
             ),
         )
         chat = gr.HTML(
-            html_template=render("chat.html"),
+            html_template=render("chat.html", standing=standing_messages(service.settings.plugins)),
             js_on_load=static("chat.js"),
             apply_default_css=False,
             elem_id="chat",

@@ -55,6 +55,7 @@ _LEGS = {
     "reply": message("your reply"),
     "opening": message("your first question"),
     "conversation": message("whole conversation"),
+    "page": message("the page you read"),
 }
 
 

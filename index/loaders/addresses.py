@@ -49,6 +49,12 @@ def page_address(site: str, path: str) -> str:
     return template if page else re.sub(r"(?<!:)/(?:/|\.html$)", "/", template)
 
 
+def spellings(url: str) -> list[str]:
+    """Return the addresses that a site gives the page at `url`, with and without its ending; none if it is no page."""
+    page = re.sub(r"(/index)?\.html?$|/$", "", re.split(r"[?#]", web_address(url), maxsplit=1)[0])
+    return [page + ending for ending in ("/", "", ".html", "/index.html")] if page else []
+
+
 class Addresses:
     """The notes of the folders of one run, each read once, and the sites of folders, by their resolved paths."""
 

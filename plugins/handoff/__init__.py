@@ -1,7 +1,7 @@
 """Hand-off: a way from the chat to a person, with the conversation and the visitor's consent.
 
 `handoffs` says when it is offered and takes a request, `store` keeps it, and `delivering` brings it to where people
-work until it has arrived.
+work until it has arrived. `asking` tells who asks for a person.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ from typing import Literal, Self
 from pydantic import Field, SecretStr, model_validator
 
 from server.plugins import Plugin, SettingsGroup
+from text.translation import message
+
+TALK = message("Talk to a person")
 
 plugin = Plugin(
     name="handoff",
@@ -21,6 +24,8 @@ plugin = Plugin(
     tasks=("plugins.handoff.delivering:deliver",),
     page_calls={"hand_over": "plugins.handoff.page:hand_over"},
     turn_parts=("plugins.handoff.page:offer",),
+    replies=("plugins.handoff.page:replier",),
+    standing_messages=(TALK,),
     visitor_calls=frozenset({"hand_over"}),
 )
 

@@ -8,8 +8,14 @@ from typing import Annotated, Any
 from markupsafe import Markup
 from pydantic import Field
 
+from plugins.handoff import HandoffSettings
+from plugins.handoff.asking import wants_person
 from plugins.handoff.handoffs import MAX_CONTACT_CHARS, MAX_MESSAGE_CHARS, HandoffService, NewHandoff
 from server.chat import ChatError, ChatService
+from server.chat.service import ServiceCore
+from server.turn.run import Replier
+from server.turn.system_messages import A_PERSON
+from text.translation import gettext
 from ui.templates import render
 
 FORM = Path(__file__).parent / "handoff.html"
@@ -26,6 +32,13 @@ async def offer(service: ChatService, turn_id: str) -> Markup:
     except ChatError:
         return Markup("")
     return render(FORM, offer=offered, key=turn_id, sent=False) if offered.kind else Markup("")
+
+
+def replier(core: ServiceCore) -> Replier | None:
+    """Return what replies to whoever asks for a person and for nothing else; None while nobody is offered."""
+    if not core.settings.of(HandoffSettings).enabled:
+        return None
+    return lambda text: gettext(A_PERSON) if wants_person(text) else ""
 
 
 async def hand_over(

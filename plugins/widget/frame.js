@@ -304,6 +304,7 @@ part("new").addEventListener("click", () => {
   question.focus();
 });
 turns.addEventListener("toggle", (event) => readable(event.target), true);
+for (const standing of document.querySelectorAll(".standing")) standing.addEventListener("click", () => send(standing.textContent));
 part("forget").addEventListener("click", async () => {
   const response = await call(`visitors/${visitor}`, { method: "DELETE" }).catch(() => null);
   if (response?.ok) part("new").click();
@@ -348,7 +349,7 @@ addEventListener("message", (event) => {
   site = event.origin;
   const { anaphora, text, read } = event.data ?? {};
   const cut = (value) => String(value ?? "").trim().slice(0, 200);
-  if (read) about({ title: cut(read.title), heading: cut(read.heading) });
+  if (read) about({ url: String(read.url ?? "").slice(0, 2048), title: cut(read.title), heading: cut(read.heading) });
   if (anaphora === "open") { question.focus(); suggest(); }
   else if (anaphora === "ask" && typeof text === "string") send(text.slice(0, 4000).trim());
 });

@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import HTMLResponse, Response
 
 from index.documents import MetadataValue
-from index.loaders.addresses import address_at
+from index.loaders.addresses import address_at, spellings
 from index.query import Where
 from plugins.widget import WidgetSettings
 from plugins.widget.visitors import VISITOR, count_form, count_search, count_turn, demand_site, for_visitor, forget
@@ -30,10 +30,11 @@ from server.chat import ChatService, DoneEvent, Message, TurnRequest
 from server.chat.error_mapping import InvalidRequest, NotFound, clean, found_or_missing
 from server.chat.running_turn import RunningTurn
 from server.chat.turns import MAX_COMMENT_CHARS
-from server.plugins import Plugin, resolve, switched_on
+from server.plugins import Plugin, resolve, standing_messages, switched_on
 from server.store import turns
 from server.turn.events import Evidence
 from server.turn.evidence import best_sentences
+from server.turn.read_page import NO_PAGE, ReadPage
 from text.translation import LANGUAGES, speak, spoken, words
 from ui.calls import answered
 from ui.safe_html import link_target, render_markdown
@@ -46,16 +47,22 @@ _READ, _SHOWN, _CHARS = 10, 5, 300
 """Passages read and sections shown while somebody types, and characters of one in which no sentence matches."""
 
 
-class ReadPage(StrictBody):
-    """The page of the site that the visitor reads; its words are searched with, like those of an earlier question."""
+class VisitorsPage(StrictBody):
+    """The page of the site that the visitor reads.
 
+    Its words are searched with, like those of an earlier question, and its passages are favoured.
+    """
+
+    url: str = Field(default="", max_length=2048, description="Its canonical address.")
     title: str = Field(max_length=200)
     heading: str = Field(default="", max_length=200, description="The heading above what is in view.")
 
-    @property
-    def words(self) -> str:
-        """Both in one line."""
-        return " › ".join(" ".join(part.split()) for part in (self.title, self.heading) if part.strip())
+    def read(self) -> ReadPage:
+        """Return the page as a turn takes it."""
+        addresses: list[MetadataValue] = [*spellings(self.url)]
+        title, heading = (" ".join(part.split()) for part in (self.title, self.heading))
+        within: tuple[Where, ...] = ({"source": addresses}, {"title": title}) if addresses else ({"title": title},)
+        return ReadPage(" › ".join(filter(None, (title, heading))), within)
 
 
 class WidgetTurn(StrictBody):
@@ -68,15 +75,12 @@ class WidgetTurn(StrictBody):
     question: str = Field(min_length=1, pattern=r"\S")
     collection: str = Field(default="", description="Empty: the default collection.")
     history: list[HistoryMessage] = Field(default=[], max_length=50, description="Oldest first.")
-    page: ReadPage | None = None
+    page: VisitorsPage | None = None
     where: Where | None = Field(default=None, description="Only passages whose metadata has these values.")
 
     def messages(self) -> tuple[Message, ...]:
-        """Return what was said, with the page before the last exchange: "this" may mean it, "it" the last answer."""
-        history = [Message(message.role, message.text) for message in self.history]
-        if self.page is not None and self.page.words:
-            history.insert(max(0, len(history) - 2), Message("user", self.page.words))
-        return tuple(history)
+        """Return what was said."""
+        return tuple(Message(message.role, message.text) for message in self.history)
 
 
 class VisitorsTurn(StrictBody):
@@ -131,7 +135,12 @@ async def ask(body: WidgetTurn, service: Service) -> Response:
     await count_turn(visited)
     turn = await visited.turns.begin(
         TurnRequest(
-            question=body.question, collection=body.collection, history=body.messages(), where=body.where, keep=keep
+            question=body.question,
+            collection=body.collection,
+            history=body.messages(),
+            where=body.where,
+            page=body.page.read() if body.page else None,
+            keep=keep,
         )
     )
     return TurnStream(turn, _events(turn, TurnView(turn.id, body.question, body.collection), keep != "off"))
@@ -218,7 +227,12 @@ async def search(body: WidgetTurn, request: Request, service: Service) -> list[F
     found = await while_connected(
         request,
         visited.turns.search(
-            body.question, collection=body.collection, history=body.messages(), k=_READ, where=body.where
+            body.question,
+            collection=body.collection,
+            history=body.messages(),
+            k=_READ,
+            where=body.where,
+            page=body.page.read() if body.page else NO_PAGE,
         ),
     )
     return await asyncio.to_thread(_sections, found.rewrite.text, found.passages)
@@ -261,8 +275,8 @@ def _text(name: str) -> str:
 
 def add_widget(app: FastAPI, service: ChatService) -> None:
     """Add `/widget.js` and `/widget` to the app, if the settings name sites."""
-    origins = service.settings.of(WidgetSettings).origins
-    if not origins:
+    own = service.settings.of(WidgetSettings)
+    if not (origins := own.origins):
         return
     pages = APIRouter(include_in_schema=False)
 
@@ -287,6 +301,7 @@ def add_widget(app: FastAPI, service: ChatService) -> None:
             style=Markup(_text("widget.css")),
             words={text: said for text, said in words(spoken()).items() if f'"{text}"' in _text("frame.js")},
             sites=origins,
+            standing=standing_messages(service.settings.plugins) if own.keep != "off" else [],
             script=Markup(_text("frame.js")),
         )
 

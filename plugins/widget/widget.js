@@ -15,7 +15,7 @@
   const lang = given.lang || document.documentElement.lang.split("-")[0];
   if (lang) here.searchParams.set("lang", lang);
   const wanted = { key: given.key, collection: given.collection, name: given.name, logo: given.logo, color: given.color, note: given.disclaimer, where: given.where && filter(given.where), search: given.search === "off" ? "" : "1" };
-  const theme = () => given.theme || (document.documentElement.dataset.theme ?? document.body?.dataset.mdColorScheme ?? "");
+  const theme = () => given.theme || (document.documentElement.dataset.theme ?? document.body?.dataset.theme ?? document.body?.dataset.mdColorScheme ?? (document.documentElement.classList.contains("dark") ? "dark" : ""));
   // What stands behind # is sent to nobody.
   const load = () => {
     const shown = { ...wanted, inline: mode === "inline" ? "1" : "", theme: { slate: "dark", default: "light" }[theme()] ?? theme() };
@@ -27,12 +27,13 @@
   frame.allow = "clipboard-write";
   frame.setAttribute("sandbox", "allow-scripts allow-same-origin allow-forms allow-popups allow-popups-to-escape-sandbox");
   const told = (name, detail) => dispatchEvent(new CustomEvent(`anaphora:${name}`, { detail }));
-  // The page and the heading above what is in view.
+  // The page's address without its query, its title, and the heading above what is in view.
   const read = () => {
     if (given.page === "off") return null;
     const above = [...document.querySelectorAll("h1, h2, h3")].filter((heading) => heading.getBoundingClientRect().top < innerHeight / 3);
     const text = (heading) => heading?.innerText.replace(/[¶#\s]+$/, "").trim() ?? "";
-    return { title: text(document.querySelector("h1")) || document.title, heading: text(above.filter((heading) => heading.localName !== "h1").pop()) };
+    const url = new URL(document.querySelector("link[rel=canonical]")?.href || location.href, location.href);
+    return { url: url.origin + url.pathname, title: text(document.querySelector("h1")) || document.title, heading: text(above.filter((heading) => heading.localName !== "h1").pop()) };
   };
   const waiting = [];
   let ready = false, open = mode === "inline";
@@ -82,6 +83,8 @@
     } else if (event.key === "Escape" && open) show(false);
   });
   addEventListener("resize", place);
+  // The focus goes into the frame: what is read now may be another page or part than when it was opened.
+  addEventListener("blur", () => { if (ready && open) post({ anaphora: "page", read: read() }); });
   button.onclick = () => show(!open);
   window.anaphora = {
     open: () => show(true),

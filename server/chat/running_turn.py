@@ -35,6 +35,7 @@ from server.turn.events import (
     RewriteEvent,
     TokenEvent,
 )
+from server.turn.read_page import NO_PAGE, ReadPage
 from server.turn.run import TurnInput
 from server.turn.steps import tell_evidence
 from server.turn.system_messages import history_for_model
@@ -64,9 +65,9 @@ class TurnRequest(View):
     `regenerate_of` names a stored turn of the conversation of which this is a new version (retry, or an
     edited question): that turn is set aside with those after it, and can be shown again.
     `search_for` replaces what the rewriter would make of the question. `where` filters on passage
-    metadata. `answer_tokens` may only lower the limit of the settings. `model` is one of `llm.choices`; empty: the
-    conversation's. `split_questions` overrides the setting. `keep` says whether a turn without a conversation is
-    stored, and with its texts.
+    metadata; `page` is what whoever asks reads. `answer_tokens` may only lower the limit of the settings. `model` is
+    one of `llm.choices`; empty: the conversation's. `split_questions` overrides the setting. `keep` says whether a turn
+    without a conversation is stored, and with its texts.
     """
 
     question: str
@@ -75,6 +76,7 @@ class TurnRequest(View):
     history: tuple[Message, ...] | None = None
     search_for: str | None = None
     where: Where | None = None
+    page: ReadPage | None = None
     regenerate_of: str | None = None
     answer_tokens: int | None = None
     model: str = ""
@@ -89,7 +91,7 @@ log = logging.getLogger(__name__)
 CHARS_PER_TOKEN = 4
 """What a token is taken to be where no model has counted."""
 
-_REQUEST = {"search_for", "where", "regenerate_of", "answer_tokens", "split_questions"}
+_REQUEST = {"search_for", "where", "page", "regenerate_of", "answer_tokens", "split_questions"}
 
 RIGHTS_SECONDS = 1.0
 """How long an answer goes on at most once whoever asked for it may not have it any more."""
@@ -188,11 +190,13 @@ class RunningTurn(AsyncIterator[Event]):
                         conversation=await self._within(deadline, self._history()),
                         search_for=request.search_for,
                         where=request.where,
+                        page=request.page or NO_PAGE,
                         turn_id=self.id,
                         conversation_id=request.conversation_id,
                         answer_tokens=request.answer_tokens,
                         group=self._ownership.group,
                         split_questions=request.split_questions,
+                        kept=request.keep != "off",
                     )
                 )
                 async with aclosing(events):

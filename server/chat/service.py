@@ -65,6 +65,7 @@ class ServiceCore:
         self.admission = Admission(settings.server.concurrent_turns, self.metrics)
         self.patience = Patience(self.admission, remote=settings.llm.remote)
         self.answerers = tuple(filter(None, (make(self) for make in parts("answerers"))))
+        self.replies = tuple(filter(None, (make(self) for make in parts("replies"))))
         self.engine = self._engine(self.models, settings)
         self.chosen = {
             name: ChosenModels(self.models, settings.model_copy(update={"llm": settings.llm.chosen(name)}))
@@ -74,7 +75,13 @@ class ServiceCore:
         self.choices = {name: self._engine(models, models.keeper.settings) for name, models in self.chosen.items()}
 
     def _engine(self, models: ModelSource, settings: Settings) -> TurnEngine:
-        return TurnEngine(collection=self.opened.get, models=models, settings=settings, answerers=self.answerers)
+        return TurnEngine(
+            collection=self.opened.get,
+            models=models,
+            settings=settings,
+            answerers=self.answerers,
+            replies=self.replies,
+        )
 
     async def warm(self) -> None:
         """Load what a first turn would load. Failures are retried on first use."""

@@ -49,6 +49,7 @@ from server.tracing import Tracing
 from server.turn.events import DoneEvent, Event, Evidence, RewriteEvent
 from server.turn.evidence import numbered
 from server.turn.models import TurnModels
+from server.turn.read_page import NO_PAGE, ReadPage
 from server.turn.steps import TurnFailed
 from server.turn.system_messages import history_for_model
 from text.files import NAME_RULE, is_name
@@ -162,12 +163,18 @@ class TurnService(ServiceBase):
         history: Sequence[Message] = (),
         k: int = 20,
         where: Where | None = None,
+        page: ReadPage = NO_PAGE,
         search_for: str | None = None,
     ) -> SearchResult:
         """Search as a turn would: rewrite, legs, fusion, rerank; best first. Takes a turn's place meanwhile."""
         request, ownership = await self._checked(
             TurnRequest(
-                question=question, collection=collection, history=tuple(history), where=where, search_for=search_for
+                question=question,
+                collection=collection,
+                history=tuple(history),
+                where=where,
+                page=page,
+                search_for=search_for,
             )
         )
         ticket = self._place()
@@ -181,6 +188,7 @@ class TurnService(ServiceBase):
                     conversation=history_for_model(request.history or ()),
                     k=max(1, min(k, MAX_RESULTS)),
                     where=request.where,
+                    page=page,
                     search_for=request.search_for,
                 )
         except TurnFailed as error:

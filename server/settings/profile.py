@@ -53,6 +53,8 @@ class RetrievalProfile(BaseModel):
     clarity: float = Field(ge=0)
     document_prior: float = Field(ge=0)
     document_prior_exponent: float = Field(ge=-10, le=10)
+    page: float = Field(ge=0)
+    page_exponent: float = Field(ge=-10, le=10)
     rerank_top: int = Field(ge=0, le=200)
     rerank_weight: float = Field(gt=0, le=100)
     rerank_seconds: float = Field(gt=0)

@@ -33,6 +33,7 @@ from server.turn.evidence import excerpts, read_further, select_evidence, with_q
 from server.turn.models import ModelSource, TurnModels
 from server.turn.prompt import NO_HOUSE, TurnPrompt, build_prompt, evidence_budget
 from server.turn.question_parts import QuestionPart, conversation_before, covered, merge_part_events, split_question
+from server.turn.read_page import NO_PAGE, ReadPage
 from server.turn.reply import Reply, Selection, WrittenAnswer
 from server.turn.search import EDITED, Searchable, SearchPlan, TurnSearch
 from server.turn.steps import Stopwatch, TurnFailed, run_blocking
@@ -47,7 +48,8 @@ CANDIDATES = 3
 class TurnInput:
     """One question and where to search for its answer.
 
-    `search_for` is a search text written by a person and replaces the rewrite. `group` owns the turn: nothing that a
+    `search_for` is a search text written by a person and replaces the rewrite. `page` is what whoever
+    asks reads. What a plugin replies goes on from a turn that is `kept`. `group` owns the turn: nothing that a
     model server remembers is shared with other groups. `split_questions` overrides `answer.split_questions`.
     """
 
@@ -56,22 +58,27 @@ class TurnInput:
     conversation: Conversation = field(default_factory=Conversation)
     search_for: str | None = None
     where: Where | None = None
+    page: ReadPage = NO_PAGE
     turn_id: str = ""
     conversation_id: str | None = None
     answer_tokens: int | None = None
     group: str = ""
     split_questions: bool | None = None
+    kept: bool = True
 
 
 Answerer: TypeAlias = Callable[[TurnInput, SearchPlan, Searchable, TurnModels], WrittenAnswer | None]
 """Finds the answer that a person wrote ahead; blocks."""
+
+Replier: TypeAlias = Callable[[str], str]
+"""Returns the reply to a message that needs no search; empty to any other."""
 
 
 class TurnEngine:
     """Answer questions over collections; one engine serves any number of turns at once.
 
     `collection` opens a collection by name. `models` is asked for the models of each turn. `answerers` are asked before
-    anything is searched.
+    anything is searched, and `replies`, to messages that need no search, before all.
     """
 
     def __init__(
@@ -81,11 +88,13 @@ class TurnEngine:
         models: ModelSource,
         settings: Settings,
         answerers: Sequence[Answerer] = (),
+        replies: Sequence[Replier] = (),
     ) -> None:
         self._collection = collection
         self._models = models
         self._settings = settings
         self._answerers = answerers
+        self._replies = (smalltalk_reply, *replies)
 
     async def search(self, group: str = "") -> TurnSearch:
         """Return the searching half, with the models that a turn of `group` would use now."""
@@ -115,7 +124,9 @@ class TurnEngine:
         if models.reranker is not None:
             current().label(reranker=models.reranker.name, reads_conversations=models.reranker.reads_conversations)
         turn = Turn(self._settings, request, models, self._search(models), numbers)
-        if not request.search_for and (text := smalltalk_reply(request.question)):
+        replies = self._replies if request.kept else (smalltalk_reply,)
+        texts = () if request.search_for else (reply(request.question) for reply in replies)
+        if text := next(filter(None, texts), ""):
             for event in turn.reply.smalltalk(text):
                 yield event
             return
@@ -167,6 +178,7 @@ class TurnEngine:
                     collection=request.collection,
                     conversation=conversation_before(request.conversation, plan, parts[0], part),
                     where=request.where,
+                    page=request.page,
                     turn_id=turn.turn_id,
                     conversation_id=request.conversation_id,
                     answer_tokens=request.answer_tokens,
@@ -212,7 +224,9 @@ class Turn:
         """Rewrite the question and build its query variants. Open the collection meanwhile."""
         request, search = self.request, self._search
         self._opening = asyncio.create_task(run_blocking(lambda: search.collection(request.collection)))
-        plan = await search.planned(request.question, request.conversation, request.search_for, self.watch)
+        plan = await search.planned(
+            request.question, request.conversation, request.search_for, self.watch, page=request.page
+        )
         self._searched = await self._opening
         return plan
 
@@ -295,7 +309,7 @@ class Turn:
             passages,
             settings.llm,
             meaning=plan.meaning,
-            about=about,
+            about=[*about, plan.about] if plan.about else about,
             excerpts=shortened,
             closest=[(quote.n, quote.quote) for quote in nearest or ()],
             style=models.style,

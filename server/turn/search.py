@@ -25,6 +25,7 @@ from server.settings import Settings
 from server.settings.profile import RetrievalProfile, VariantWeights
 from server.turn.ask_back import BackReply, passed_over, understood
 from server.turn.events import Evidence, QueryVariant, RewriteEvent
+from server.turn.read_page import LEANS, NO_PAGE, ReadPage
 from server.turn.sentence_head import SentencePlace, sentence_chances
 from server.turn.steps import BLOCKING_SECONDS, Stopwatch, run_blocking, within
 from server.turn.support import SupportScorer
@@ -160,6 +161,8 @@ class SearchPlan:
     """What the question leans on; empty for one that a person wrote in full, or a rewriter without any words."""
     reply: BackReply | None = None
     """The reply to a question back that was resolved into `question`."""
+    about: str = ""
+    """Words of the page that is read, where the question leans on more than its words."""
 
     @property
     def asked(self) -> str:
@@ -180,7 +183,8 @@ class SearchPlan:
         if self.reply is not None:
             return self.reply.text
         with_users = next((query.text for query in self.variants.queries if query.name == "users"), self.question)
-        return self.variants.rerank_question or with_users
+        text = self.variants.rerank_question or with_users
+        return _joined(self.about, text) if text == self.question else text
 
     def replying(self, reply: BackReply) -> SearchPlan:
         """Return the plan with the choice, or the question with what was said, as a query of its own."""
@@ -188,6 +192,16 @@ class SearchPlan:
         added = (Query(text, "reply"),) if text != self.question else ()
         variants = replace(self.variants, queries=(*self.variants.queries, *added))
         return replace(self, decision=REPLY, reply=reply, variants=variants)
+
+    def reading(self, page: ReadPage, needed: float | None, profile: RetrievalProfile) -> SearchPlan:
+        """Return the plan of whoever reads a page and asks a question that leans with the probability `needed`."""
+        queries, context = self.variants.queries, self.context
+        about = page.words if needed is not None and needed >= LEANS else ""
+        if about and not context.asked:
+            context = replace(context, words=f"{context.words} {about}".strip())
+        added = page.queries(self.question, needed, queries, profile)
+        variants = replace(self.variants, queries=(*queries, *added))
+        return replace(self, variants=variants, about=about, context=context)
 
     def event(self) -> RewriteEvent:
         """The plan as people see it."""
@@ -270,12 +284,14 @@ class TurnSearch:
         search_for: str | None,
         watch: Stopwatch,
         *,
+        page: ReadPage = NO_PAGE,
         blocking: bool = False,
     ) -> SearchPlan:
         """Rewrite a question within the profile's time limit, else take it as typed, and build its query variants.
 
         A reply to a question back is searched as the question that it resolves to, with the history before that; what
-        is no reply without the question back.
+        is no reply without the question back. Whether a first question leans on the `page` that is read, the rewriter
+        tells; its words are not added.
         """
         limit, edited = self.settings.retrieval.profile.rewrite_seconds, bool((search_for or "").strip())
         reply = None if edited else understood(conversation, question)
@@ -283,10 +299,15 @@ class TurnSearch:
         with watch.begin("rewrite") as step:
             rewrite = Rewrite(asks, "keep")
             if not edited:
-                rewrite = await rewrite_within(limit, self.rewriter, before, asks, blocking=blocking)
+                said = before or page.as_history
+                rewrite = await rewrite_within(limit, self.rewriter, said, asks, blocking=blocking)
+            needed = rewrite.history_probability
+            if not before and page.words and (rewrite.decision == "expand" or rewrite.expansion):
+                rewrite = replace(rewrite, text=asks, decision="keep", expansion=())
             plan = self.plan(asks, before, rewrite, search_for)
             if reply is not None:
                 plan = plan.replying(reply)
+            plan = plan.reading(page, needed, self.settings.retrieval.profile)
             told = {field.name: getattr(rewrite, field.name) for field in fields(rewrite) if field.name != "seconds"}
             step.tell(
                 {"question": question, "history": conversation.messages},
@@ -380,12 +401,13 @@ class TurnSearch:
         k: int = 20,
         where: Where | None = None,
         search_for: str | None = None,
+        page: ReadPage = NO_PAGE,
         blocking: bool = False,
     ) -> Found:
         """Everything at once: the best `k` hits. Raises IndexingError, and TurnFailed where it takes too long."""
         watch = Stopwatch()
         searched = await run_blocking(lambda: self.collection(collection))
-        plan = await self.planned(question, conversation, search_for, watch, blocking=blocking)
+        plan = await self.planned(question, conversation, search_for, watch, page=page, blocking=blocking)
         hits, reranked = await run_blocking(
             lambda: self.hits(searched, plan, watch, k=k, where=where), lambda: watch.running
         )

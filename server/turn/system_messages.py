@@ -34,12 +34,14 @@ NEAREST_INSTEAD = message("What comes nearest in the documents:")
 NOT_BORNE_OUT = message("The documents do not bear that out. They say:")
 """Stands between a model's text and the quotes in its place where the text cannot be taken back."""
 NOTHING_FOUND = message("The search found nothing for this question. Try other words, or another collection.")
+A_PERSON = message("A person can go on from here; nothing was searched.")
+"""Replies to whoever asks for a person; the way to one stands with it."""
 WELCOME = message("You are welcome.")
 GREETING = message("Hello. What would you like to know about these documents?")
 
 _REFUSES = message("I found no sure answer to this in the documents.")
 _NEAREST, _NONE = message("; this comes nearest:"), message("; I found nothing near enough to quote.")
-_OWN = (INTRODUCTION, DOUBTFUL, NEAREST_INSTEAD, NOT_BORNE_OUT, WELCOME, GREETING)
+_OWN = (INTRODUCTION, DOUBTFUL, NEAREST_INSTEAD, NOT_BORNE_OUT, A_PERSON, WELCOME, GREETING)
 
 _WORD = regex.compile(r"[\p{L}\p{N}]+(?:['’]\p{L}+)*")
 _LONGEST = 120
@@ -112,9 +114,14 @@ def no_answer(searched: str, titles: Iterable[str], read: int, *, nearest: bool 
 
 def history_for_model(messages: Iterable[Message]) -> Conversation:
     """The messages as the history that later turns read: without the server's own words, and without courtesies."""
+    whole = folded(messages)
+    asks_for_person = {
+        n - 1 for n, reply in enumerate(whole) if reply.role == "assistant" and _offers_person(reply.text)
+    }
     cleaned = (
         message if message.role == "user" else Message("assistant", _without(message.text))
-        for message in folded(messages)
+        for n, message in enumerate(whole)
+        if n not in asks_for_person
     )
     nonempty = [message for message in cleaned if message.text.strip()]
     following = [*(message.role for message in nonempty[1:]), "user"]
@@ -142,6 +149,10 @@ def _without(text: str) -> str:
     parts = text.split("\n\n")
     paragraphs = [part for part in parts if not _is_own(part.strip())]
     return text if len(paragraphs) == len(parts) else "\n\n".join(paragraphs).strip()
+
+
+def _offers_person(text: str) -> bool:
+    return text.strip() in everywhere(A_PERSON)
 
 
 def _is_own(paragraph: str) -> bool:

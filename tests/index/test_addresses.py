@@ -9,7 +9,7 @@ import pytest
 from index.collection import Collection
 from index.documents import Document, Section
 from index.indexer import index_paths
-from index.loaders.addresses import address_at, addressed, page_address, write_addresses
+from index.loaders.addresses import address_at, addressed, page_address, spellings, write_addresses
 from testing.encoder import WordEncoder
 
 PAGE = "https://docs.example.org/leave"
@@ -86,6 +86,15 @@ def test_another_address_is_indexed_anew_and_a_damaged_note_is_none(tmp_path: Pa
 )
 def test_a_page_is_live_where_its_generator_puts_it(site: str, path: str, address: str) -> None:
     assert page_address(site, path) == address
+
+
+def test_a_page_is_known_by_all_spellings_of_its_address() -> None:
+    page = "https://x.example/use/start"
+    wanted = [f"{page}/", page, f"{page}.html", f"{page}/index.html"]
+    for url in (*wanted, f"{page}/?a=b", f"{page}.htm#part"):
+        assert spellings(url) == wanted
+    assert "https://x.example/" in spellings("https://x.example")
+    assert spellings("file:///etc/passwd") == spellings("") == []
 
 
 def test_files_of_a_folder_with_a_site_are_opened_there(tmp_path: Path, words: WordEncoder) -> None:

@@ -134,6 +134,25 @@ def test_where_limits_both_rankings(collection: Collection, where: dict[str, obj
         assert {hit.passage.document_id for hit in hits} == expected
 
 
+def test_a_query_within_a_filter_favours_what_fits_it_and_reaches_nothing_else(
+    tmp_path: Path, words: WordEncoder
+) -> None:
+    documents = [document(name, "The form costs a fee.", title=name.upper(), source=name) for name in "abcde"]
+    index_documents(tmp_path, "same", documents, words)
+    collection = Collection.open(tmp_path, "same", words)
+
+    def first(*within: dict[str, object], **options: object) -> list[str]:
+        queries = [Query("fee", "typed"), Query("fee", "page", lexical=0.2, dense=0.2, within=within)]  # type: ignore[arg-type]
+        return [hit.passage.document_id for hit in collection.search(queries, **options)]  # type: ignore[arg-type]
+
+    assert first() == first({"source": "x"}) == ["a", "b", "c", "d", "e"]
+    assert first({"source": ["d", "d/"]}) == ["d", "a", "b", "c", "e"]
+    assert first({"source": "x"}, {"title": "E"}, {"title": "D"})[:2] == ["e", "a"], "the first that fits any"
+    assert first({"source": "d"}, where={"source": ["a", "b"]}) == ["a", "b"], "the search's own filter holds"
+    (alone,) = collection.search([Query("fee", "page", within=({"title": "C"},))])
+    assert alone.ranks == {"page/bm25": 1, "page/dense": 1}
+
+
 def test_where_tells_types_apart(tmp_path: Path, words: WordEncoder) -> None:
     values = {"int": 1, "float": 1.5, "true": True, "text": "1", "quote": 'a"b\\c'}
     index_documents(

@@ -1,7 +1,14 @@
+import asyncio
+import math
+
+import pytest
+
 from rewriter.protocol import Conversation, Message, PassThroughRewriter, Rewrite, Term
 from server.settings import Settings
 from server.settings.profile import RetrievalProfile, packaged_profile
-from server.turn.search import HISTORY_CHARS, TurnSearch, build_variants
+from server.turn.read_page import ReadPage
+from server.turn.search import HISTORY_CHARS, SearchPlan, TurnSearch, build_variants
+from server.turn.steps import Stopwatch
 from text.asking import QuestionContext
 
 TALK = Conversation(
@@ -115,3 +122,47 @@ def test_long_history_is_bounded_with_the_newest_kept():
     assert len(text) <= HISTORY_CHARS + len("and then? ")
     assert "turn 99" in text
     assert "turn 0 " not in text
+
+
+class Gate:
+    """A rewriter that adds a word of the history, and tells how likely it is that the question leans on it."""
+
+    name = "gate"
+
+    def __init__(self, probability: float) -> None:
+        self.probability = probability
+
+    def rewrite(self, conversation: Conversation, question: str) -> Rewrite:
+        if not conversation:
+            return Rewrite(question, "keep", 1.0, history_probability=0.0)
+        terms = (Term("Alerts", 0.9),)
+        return Rewrite(f"{question} Alerts", "expand", 0.9, expansion=terms, history_probability=self.probability)
+
+
+def on_a_page(probability: float, conversation: Conversation = Conversation()) -> SearchPlan:  # noqa: B008  (frozen)
+    page = ReadPage("Alerts", ({"source": "https://x.example/alerts/"},))
+    search = TurnSearch(collection=lambda _: None, rewriter=Gate(probability), settings=Settings())
+    return asyncio.run(search.planned("how do I turn this off", conversation, None, Stopwatch(), page=page))
+
+
+def test_a_first_question_favours_the_page_that_is_read_and_is_not_searched_with_its_words():
+    alone, leaning = on_a_page(0.1), on_a_page(0.9)
+    for plan in (alone, leaning):
+        assert [(query.name, query.text) for query in plan.variants.queries] == [
+            ("typed", "how do I turn this off"), ("page", "how do I turn this off"),
+        ]  # fmt: skip
+    weights = [plan.variants.queries[-1].dense for plan in (alone, leaning)]
+    assert 0 < weights[0] < PROFILE.page < weights[1] < 1
+    assert (alone.about, alone.context, alone.matching) == ("", QuestionContext(), "how do I turn this off")
+    assert (leaning.about, leaning.context) == ("Alerts", QuestionContext("Alerts"))
+    assert leaning.matching == "Alerts how do I turn this off"
+
+
+def test_a_follow_up_keeps_its_history_on_a_page():
+    plan = on_a_page(0.9, TALK)
+    assert plan.context.asked == "what does it cost"
+    assert [query.name for query in plan.variants.queries][-1] == "page"
+    others = sum(query.lexical + query.dense for query in plan.variants.shown[:-1])
+    assert plan.variants.queries[-1].lexical == pytest.approx(
+        PROFILE.page * math.exp(0.4 * PROFILE.page_exponent) * others / 2
+    )

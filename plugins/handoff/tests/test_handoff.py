@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from plugins.handoff import HandoffSettings, delivering
+from plugins.handoff.asking import mentions_person, wants_person
 from plugins.handoff.delivering import Content, DeliveryFailed, Exchange, deliver_due, send, signature
 from plugins.handoff.tests.stand_ins import TOKEN, Desk, http_desk, mail_desk
 from testing.openai_server import FakeOpenAIServer
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     import httpx
 
 HERE = ("127.0.0.1",)
-UNKNOWN = "How many moons does Saturn have?"
+LEAVE, UNKNOWN = "How long does parental leave last?", "How many moons does Saturn have?"
 
 
 @pytest.fixture
@@ -65,30 +66,46 @@ def test_a_person_is_offered_after_the_second_doubted_answer(running: Running, l
         assert [offered(client, turn) for turn in (first, second)] == ["", "doubted"]
 
 
-@pytest.mark.parametrize(
-    "question",
-    [
-        "let me speak to someone from support please",
-        "human agent!!",
-        "Ich möchte mit einem Mitarbeiter sprechen",
-        "quiero hablar con una persona",
-        "je veux parler à quelqu'un",
-        "أريد التحدث إلى موظف",
-        "转人工",
-        "オペレーターにつないで",
-    ],
-)
-def test_people_ask_for_a_person_in_their_language(question: str) -> None:
-    from plugins.handoff.handoffs import _ASKS
-
-    assert _ASKS.search(question)
+def test_who_asks_for_a_person_is_offered_one_without_a_search(running: Running, llm: FakeOpenAIServer) -> None:
+    llm.pieces = ("Parental leave lasts ten weeks [1].",)
+    with running.client(headers={"Accept-Language": "de"}) as client:
+        first, wants, _ = asked(client, LEAVE, "I want to talk to a human", "And when may it begin?")
+        turn = client.get(f"/v1/turns/{wants}").json()
+        assert turn["answer"].startswith("Ein Mensch kann hier weiterhelfen")
+        assert (turn["status"], turn["evidence"]["passages"]) == ("answered", [])
+        assert (offered(client, first), offered(client, wants)) == ("", "asked")
+    assert len(llm.requests) == 2, "no model was asked for it"
+    assert "human" not in str(llm.requests[-1]["messages"]), "what goes on does not go on about a person"
 
 
-@pytest.mark.parametrize("question", ["Who may apply for leave?", "does it support people with two jobs", "agents"])
-def test_other_questions_ask_for_none(question: str) -> None:
-    from plugins.handoff.handoffs import _ASKS
+WANTED = """
+I want to talk to a human | can I speak to support? | let me speak to someone from support please | human agent!!
+Can I talk to a human about my leave? | I need a human | is there someone I can talk to? | connect me to a person
+Ich möchte mit einem Mitarbeiter sprechen | kann ich mit dem Support sprechen? | bitte verbinden Sie mich mit jemandem
+quiero hablar con una persona | ¿Puedo hablar con soporte? | je veux parler à quelqu'un | puis-je parler au support ?
+أريد التحدث إلى موظف | هل يمكنني التحدث إلى الدعم؟ | 转人工 | 我想找人工客服 | 可以转人工吗？
+オペレーターにつないで | 人間と話したい | サポートに繋いでください
+"""
+NOT_WANTED = """
+Who may apply for leave? | does it support people with two jobs | agents | humans | I want to talk to the API with curl
+How do I contact support? | how can the pods talk to the operator? | What does the agent talk to? | 人工智能支持吗
+can two agents talk to each other | I need support for Python 3.8 | ¿cómo hablar con la API? | オペレーターの設定は？
+interesting, and how do i talk to someone now? | Wie spreche ich mit dem Support? | Which people may talk to the press?
+"""
 
-    assert not _ASKS.search(question)
+
+def listed(lines: str) -> list[str]:
+    return [text.strip() for text in lines.strip().replace("\n", "|").split("|")]
+
+
+def test_people_ask_for_a_person_in_their_language_and_by_the_button() -> None:
+    from text.translation import everywhere
+
+    for text in (*listed(WANTED), *everywhere("Talk to a person")):
+        assert wants_person(text), text
+        assert mentions_person(text), text
+    for text in listed(NOT_WANTED):
+        assert not wants_person(text), text
 
 
 def test_it_is_delivered_signed_with_consent_and_once(running: Running, desk: tuple[Desk, str]) -> None:

@@ -95,7 +95,10 @@ def test_a_refused_visitor_hands_the_whole_conversation_over_and_nobody_elses(
 def test_turns_of_visitors_are_kept_as_the_settings_say(serve: Serve, settings_for: MakeSettings) -> None:
     for keep, kept in (("on", [LEAVE]), ("no texts", [""]), ("off", [])):
         running = serve(settings_for("none", plugins=widget(keep=keep)))
+        add_widget(running.app, running.service)
         with as_site(running) as client:
+            offers = "Talk to a person" in client.get("/widget").text
+            assert offers is (keep != "off"), "there is a turn to go on from"
             answer = ask(client, LEAVE)
             assert "ten weeks" in shown(answer)["html"]
             assert shown(answer)["kept"] is (keep != "off")
@@ -156,8 +159,11 @@ def test_a_visitor_sends_the_form_and_takes_everything_back(
         frame.locator(f"article:nth-child({n})[data-state]").wait_for()
 
     asks(LEAVE, 1)
-    asks("I want to talk to a human", 2)
-    frame.get_by_text("Ask a person").click()
+    # At any time, without a search; the form is open at once.
+    frame.get_by_role("button", name="Talk to a person").click()
+    frame.locator("article:nth-child(2)[data-state=answered]").wait_for()
+    assert frame.locator("article:nth-child(2) .sources").count() == 0
+    frame.get_by_label("What is still open?").wait_for()
     inner = next(frame for frame in page.frames if frame.url.startswith(running.url))
     assert violations(inner) == []
     frame.get_by_label("What is still open?").fill("The form <img src=x onerror=window.owned=1>")

@@ -189,7 +189,11 @@ def test_the_site_and_its_visitor_drive_it(
     # The page that is read is part of the question, until it is left out.
     assert frame.locator("#page").inner_text() == "Parental leave › Applying"
     frame.locator("#question").fill("Which form is needed?")
-    frame.locator("#question").press("Enter")
+    with page.expect_request(lambda request: request.url.endswith("/turns")) as asked:
+        frame.locator("#question").press("Enter")
+    assert asked.value.post_data_json["page"] == {
+        "url": f"http://127.0.0.1:{port}/", "title": "Parental leave", "heading": "Applying",
+    }  # fmt: skip
     first = frame.locator("article[data-state]")
     first.wait_for()
     assert "PL-7" in first.locator(".answer").inner_text()
@@ -404,6 +408,31 @@ def test_what_is_found_and_picked_keeps_to_the_operators_words(
     with running.client(headers={"Authorization": f"Bearer {key(running, 'agent')}"}) as client:
         assert client.post("/v1/widget/search", json=body).status_code == 403
         assert client.get("/v1/widget/filters").status_code == 403
+
+
+def test_the_page_that_is_read_is_favoured_within_what_may_be_read(
+    serve: Serve, settings_for: MakeSettings, tmp_path: Path
+) -> None:
+    running = serve(settings_for("none", plugins={"widget": {"origins": ["https://www.example.org"]}}))
+    versions(running, tmp_path / "manual")
+    body = {"question": "How long is it kept?", "collection": "manual"}
+    with running.client(headers={"Authorization": f"Bearer {key(running, 'reader')}"}) as client:
+
+        def first(url: str, **more: object) -> str:
+            sent = {**body, **more, "page": {"url": url, "title": "Backups"}}
+            return str(client.post("/v1/widget/search", json=sent).json()[0]["url"].partition("#")[0])
+
+        for version in VERSIONS:
+            page = f"https://docs.example/{version}/"
+            assert first(f"{page}index.html?from=search#top") == page
+        other = {"version": "9.2"}
+        assert first("https://docs.example/10.0/", where=other) == "https://docs.example/9.2/"
+        turn = client.post(
+            "/v1/widget/turns", json={**body, "page": {"url": "https://docs.example/10.0/", "title": "Backups"}}
+        )
+        assert "thirty days" in turn.text.partition("event: done")[0]
+        hidden = {**body, "collection": "docs", "page": {"url": "https://docs.example/10.0/", "title": "Backups"}}
+        assert "docs.example" not in client.post("/v1/widget/search", json=hidden).text
 
 
 def test_it_weighs_little(serve: Serve, settings_for: MakeSettings) -> None:

@@ -1,19 +1,31 @@
-"""Asking a language model for a text and how likely it found it: `plugins.evidence.asking` with log probabilities."""
+"""Asking a language model for one short text, from prompts whose parts are a document's words, and how likely it was.
+
+Those words are escaped, and stand between tags that they cannot close.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from plugins.evidence.asking import AskingFailed, QuoteAsker, prompt_of
 from rewriter.prompted import model_errors
+from rewriter.prompts import Prompt, load_prompt
+from server.engines.base import EngineError
 from text.recorder import call
 from text.sanitize import escape, fill
 
 if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import BaseMessage
+
+PACKAGE = "papers.decontextualization.prompts"
+
+
+class AskingFailed(EngineError):
+    """The language model gave nothing: it cannot be reached, took too long, or answered with an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,15 +36,24 @@ class SaidText:
     logprob: float = 0.0
 
 
-class LikelihoodAsker(QuoteAsker):
-    """Asks as `QuoteAsker`, and tells how likely an answer was."""
+class QuoteAsker:
+    """Asks `chat_model`, each time for at most so many tokens and `seconds`, by the prompts of `package`."""
+
+    def __init__(self, chat_model: BaseChatModel, seconds: float = 120.0, package: str = PACKAGE) -> None:
+        self._model = chat_model
+        self._package = package
+        self._seconds = seconds
+        self.requests = 0
+        self.chars = 0
+        """Characters sent and received, for whoever counts."""
 
     async def _force(self, messages: Sequence[BaseMessage], text: str) -> list[float]:
         """Return the log probability of each token of `text` as the answer to `messages`."""
         raise NotImplementedError
 
     async def ask(self, prompt: str, parts: Mapping[str, str], tokens: int, system: str = "") -> str:
-        """See `QuoteAsker`."""
+        """Ask the model the prompt of this name (the user's part is `<name>_user`; another prompt's instructions may be
+        named with `system`). Raises AskingFailed."""
         return (await self.say(prompt, parts, tokens, system)).text
 
     async def say(
@@ -56,26 +77,19 @@ class LikelihoodAsker(QuoteAsker):
         instructions = prompt_of(system or prompt, self._package).text
         messages = [SystemMessage(instructions), HumanMessage(user_prompt)]
         bounded = self._model.bind(max_tokens=tokens, **({"logprobs": True} if logprobs else {}))
-        replies: list[BaseMessage] = []
         likely: list[float] = []
-
-        async def request() -> str:
-            async with asyncio.timeout(self._seconds):
-                if force:
-                    likely[:] = await self._force(messages, force)
-                    return force
-                replies.append(await bounded.ainvoke(messages))
-                return str(replies[-1].text)
-
         self.requests += 1
         try:
             with call(f"ask {prompt}") as this:
                 this.prompt((("system", instructions), ("user", user_prompt)))
-                reply = await self._patiently(request)
-                likelihoods = (
-                    (replies[-1].response_metadata.get("logprobs") or {}).get("content") or () if replies else ()
-                )
-                likely += [float(token["logprob"]) for token in likelihoods if token.get("logprob") is not None]
+                async with asyncio.timeout(self._seconds):
+                    if force:
+                        reply, likely = force, await self._force(messages, force)
+                    else:
+                        answer = await bounded.ainvoke(messages)
+                        reply = str(answer.text)
+                        reported = (answer.response_metadata.get("logprobs") or {}).get("content") or ()
+                        likely = [float(token["logprob"]) for token in reported if token.get("logprob") is not None]
                 mean = sum(likely) / max(1, len(likely))
                 this.output({"text": reply})
                 this.record(**({"mean_logprob": mean, "logprobs": likely} if likely else {}))
@@ -86,3 +100,15 @@ class LikelihoodAsker(QuoteAsker):
             raise AskingFailed(f"The language model could not be asked ({type(error).__name__}: {line}).") from error
         self.chars += len(user_prompt) + len(reply)
         return SaidText(reply.strip(), mean)
+
+
+def prompt_of(name: str, package: str = PACKAGE) -> Prompt:
+    """Load a prompt by its name, or by `package:name`."""
+    own, _, short = name.rpartition(":")
+    return load_prompt(own or package, short)
+
+
+def prompts_version(*names: str) -> str:
+    """Return a mark that changes whenever one of these prompts does."""
+    versions = [prompt_of(name).version for prompt_name in names for name in (prompt_name, f"{prompt_name}_user")]
+    return hashlib.sha256(".".join(versions).encode()).hexdigest()[:12]

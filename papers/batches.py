@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from evaluation.run_folder import InputLine
     from index.encoders import Encoder
-    from papers.asking import LikelihoodAsker
+    from papers.asking import QuoteAsker
     from server.settings import Settings
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ def make_batch(
     out: Path,
     label: str,
     doing: str,
-    make: Callable[[InputLine[T], LikelihoodAsker | None, Encoder | None], Awaitable[dict[str, Any]]],
+    make: Callable[[InputLine[T], QuoteAsker | None, Encoder | None], Awaitable[dict[str, Any]]],
     *,
     encoding: bool,
 ) -> dict[str, dict[str, Any]]:
@@ -48,13 +48,13 @@ def make_batch(
     if rows:
         state.err.print(f"{len(rows)} of {len(lines)} lines were finished before.")
     if len(rows) < len(lines):
-        from papers.asking import LikelihoodAsker
+        from papers.asking import QuoteAsker
 
         encoder = _encoder(state, settings, asked) if asked or encoding else None
         with progress(state.err, doing, len(lines) - len(rows)) as advance:
 
             async def made(chat_model: BaseChatModel | None) -> dict[str, dict[str, Any]]:
-                asker = LikelihoodAsker(chat_model, settings.llm.timeout_seconds) if chat_model is not None else None
+                asker = QuoteAsker(chat_model, settings.llm.timeout_seconds) if chat_model is not None else None
                 return await make_rows(
                     lines, rows, partial, label, lambda line: make(line, asker, encoder),
                     at_once=PARALLEL if asker is not None else 1, advance=advance,

@@ -30,10 +30,10 @@ def why(
     With --model none the sentences are quoted. What is finished is kept beside the output while the command runs;
     after an interruption the same command goes on.
     """
+    from papers.asking import prompts_version
     from papers.citation_summaries.batch import read_citances, why_row
     from papers.citation_summaries.retelling import PROMPTS
     from papers.citation_summaries.setups import WhyPlan
-    from plugins.evidence.asking import prompts_version
 
     state = state_of(context)
     settings = state.settings(overriding(llm__model=model))

@@ -31,7 +31,7 @@ def why(
     With a --model also what it writes of them.
     """
     from evaluation.questions import EvaluationError
-    from papers.asking import LikelihoodAsker
+    from papers.asking import QuoteAsker
     from papers.citation_summaries.citances import load_citances
     from papers.citation_summaries.measuring import (
         WhyBench,
@@ -62,7 +62,7 @@ def why(
 
         async def written(chat_model: BaseChatModel | None) -> None:
             if chat_model is not None:
-                asker = LikelihoodAsker(chat_model, settings.llm.timeout_seconds)
+                asker = QuoteAsker(chat_model, settings.llm.timeout_seconds)
                 await measure_written(measured, asker, chat_model if judge else None, until)
                 judged = f"; it graded too ({settings.llm.model})" if judge else ""
                 writer.notes.append(f"The model that wrote is {settings.llm.model}{judged}.")

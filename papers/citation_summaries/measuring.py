@@ -19,6 +19,7 @@ from evaluation.answers import judged_as
 from evaluation.metrics import estimate, estimate_of, per_question
 from evaluation.run_folder import RunWriter, paired
 from index.fusion import fuse
+from papers.asking import QuoteAsker
 from papers.citation_summaries.citances import SET, CitanceCase
 from papers.citation_summaries.retelling import explain
 from papers.citation_summaries.setups import (
@@ -33,7 +34,6 @@ from papers.citation_summaries.setups import (
 from papers.decontextualization.snippets import SET as SNIPPETS
 from papers.decontextualization.snippets import Snippet
 from papers.measures import area, rouge_scorer
-from plugins.evidence.asking import QuoteAsker
 from plugins.evidence.explain import LEAD_NEAR, WhySource
 from plugins.evidence.rewrite_checks import EvidenceTexts
 from plugins.evidence.source import SourcePassage

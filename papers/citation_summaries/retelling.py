@@ -12,8 +12,8 @@ from dataclasses import replace
 
 import regex
 
+from papers.asking import QuoteAsker
 from papers.citation_summaries.setups import Citance, SetupRanker, WhyFound, WhyPlan, WhySentence
-from plugins.evidence.asking import QuoteAsker
 from plugins.evidence.explain import SENTENCES
 from plugins.evidence.rewrite_checks import CITATION, FORBIDDEN, MARKER, ORDERS, EvidenceTexts
 from plugins.evidence.source import SourcePassage, clipped

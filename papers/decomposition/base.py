@@ -8,7 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
-from papers.asking import LikelihoodAsker
+from papers.asking import QuoteAsker
 from server.engines.base import EngineError
 from server.turn.events import Evidence, StepEvent
 from server.turn.prompt import count_tokens
@@ -50,7 +50,7 @@ class RecipeTools:
     """What recipes work with. `golds` are examples to draw from, `budget` the tokens of passages that one generation
     reads, `beyond` the perplexity from which passages are taken (0: only the best), `at_once` requests side by side."""
 
-    asker: LikelihoodAsker
+    asker: QuoteAsker
     golds: Sequence[Example] = ()
     shots: int = 3
     budget: int = 2400

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from papers.asking import LikelihoodAsker
+from papers.asking import QuoteAsker
 from server.engines.base import EngineError
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ async def forced_logprobs(model: BaseChatModel, messages: Sequence[BaseMessage],
     return _of_text([(one.token, one.logprob) for one in (given.content if given else None) or ()], text)
 
 
-class ForcingAsker(LikelihoodAsker):
+class ForcingAsker(QuoteAsker):
     """Ask a model, and tell how likely it finds a text that it is made to say."""
 
     async def _force(self, messages: Sequence[BaseMessage], text: str) -> list[float]:

@@ -18,7 +18,7 @@ from evaluation.diagnosis import CRITERION, JUDGED_RIGHT, RIGHT_F1
 from evaluation.metrics import estimate, holm, token_f1
 from evaluation.questions import EvaluationError, Question
 from evaluation.run_folder import Latency, RunWriter, Scores, Test, metrics_of, percentiles, tests_of
-from papers.asking import LikelihoodAsker
+from papers.asking import QuoteAsker
 from papers.decomposition.base import RecipePool, RecipeTools, cook, within_budget
 from papers.decomposition.demonstrations import says_something
 from papers.decomposition.registry import recipes_of
@@ -56,7 +56,7 @@ class RecipeAnswer:
     seconds: float
 
 
-async def demand_sign(asker: LikelihoodAsker) -> float:
+async def demand_sign(asker: QuoteAsker) -> float:
     """The mean log ratio of perplexity, answering passage to other, over planted examples: above 0 where it works.
 
     Raises EvaluationError where it is inverted, and what the asker raises.
@@ -118,7 +118,7 @@ async def run_recipes(
     return found
 
 
-async def fitted(trials: RankedTrials, first: int, asker: LikelihoodAsker) -> tuple[float, float, float]:
+async def fitted(trials: RankedTrials, first: int, asker: QuoteAsker) -> tuple[float, float, float]:
     """The perplexity from which passages are best taken, favouring recall, and its recall and precision here.
 
     Raises as the asker; what perplexity has read already is not asked again.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import regex
 
-from papers.asking import LikelihoodAsker
+from papers.asking import QuoteAsker
 from papers.decomposition.base import Recipe
 from papers.decomposition.demonstrations import demonstrations
 from papers.decomposition.selecting import baseline, perplexity, prune, rank
@@ -43,7 +43,7 @@ def recipes_of(name: str) -> list[tuple[str, Recipe]]:
     return [(one, RECIPES[one]) for one in name.split("+") if one in RECIPES]
 
 
-async def told_parts(question: str, asker: LikelihoodAsker) -> tuple[QuestionPart, ...]:
+async def told_parts(question: str, asker: QuoteAsker) -> tuple[QuestionPart, ...]:
     """The parts that a model says a question has; none where it says one, or too many. Raises AskingFailed."""
     said = await asker.ask("parts", {"question": question}, 120)
     lines = list(dict.fromkeys(_LINE.findall(said)))

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import regex
 
-from papers.asking import LikelihoodAsker
+from papers.asking import QuoteAsker
 from papers.decomposition.base import (
     NOT_MENTIONED,
     Example,
@@ -39,7 +39,7 @@ def answer_parts(pool: RecipePool, passages: Sequence[Evidence]) -> dict[str, st
     return {"examples": shown_examples(pool.examples), "question": pool.question, "excerpt": excerpt}
 
 
-async def answered(pool: RecipePool, asker: LikelihoodAsker) -> str:
+async def answered(pool: RecipePool, asker: QuoteAsker) -> str:
     """The pool's answer, or what a model says in one generation from the passages that are left.
 
     Raises AskingFailed.
@@ -47,7 +47,7 @@ async def answered(pool: RecipePool, asker: LikelihoodAsker) -> str:
     return pool.answer or await asker.ask("answer", answer_parts(pool, pool.passages), ANSWER_TOKENS)
 
 
-async def unlikelihood(pool: RecipePool, passage: Evidence, asker: LikelihoodAsker) -> float:
+async def unlikelihood(pool: RecipePool, passage: Evidence, asker: QuoteAsker) -> float:
     """exp(−mean log p) of "not mentioned" as the answer from this passage: high where the passage says it.
 
     Raises ForcingUnavailable and AskingFailed.
@@ -105,7 +105,7 @@ async def rank(pool: RecipePool, tools: RecipeTools) -> RecipeEvents:
     yield replace(pool, passages=within_budget(best, tools.budget))
 
 
-async def _wins(pool: RecipePool, one: Evidence, other: Evidence, asker: LikelihoodAsker) -> bool:
+async def _wins(pool: RecipePool, one: Evidence, other: Evidence, asker: QuoteAsker) -> bool:
     """Whether `one` is said to answer better, asked in both orders: small models like the first. At a tie it loses."""
 
     async def first(a: Evidence, b: Evidence) -> bool:

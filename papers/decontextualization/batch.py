@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from evaluation.questions import BadRow, json_rows, objects, optional, present, text
 from evaluation.run_folder import InputLine
+from papers.asking import QuoteAsker
+from papers.decontextualization.questions import passage_of
 from papers.decontextualization.variants import StandalonePlan, make_standalone
-from plugins.evidence.asking import QuoteAsker
-from plugins.evidence.decontextualize import QuoteAnswer, passage_of
+from plugins.evidence.decontextualize import QuoteAnswer
 from plugins.evidence.source import SourcePassage, SourceQuote, Within
 
 if TYPE_CHECKING:

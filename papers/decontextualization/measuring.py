@@ -16,13 +16,13 @@ import regex
 
 from evaluation.metrics import estimate, estimate_of
 from evaluation.run_folder import RunWriter, Test, corrected
-from papers.asking import SaidText
+from papers.asking import PACKAGE, AskingFailed, QuoteAsker, SaidText
 from papers.decomposition.forcing import ForcingAsker
+from papers.decontextualization.questions import RETRIEVED
 from papers.decontextualization.snippets import SET, Snippet
 from papers.decontextualization.variants import StandaloneGiven, StandaloneMethod, StandalonePlan, make_standalone
 from papers.orconvqa.sari import Additions, additions, f1, paired, sari
-from plugins.evidence.asking import PACKAGE, AskingFailed, QuoteAsker
-from plugins.evidence.decontextualize import RETRIEVED, QuoteAnswer, StandaloneQuote
+from plugins.evidence.decontextualize import QuoteAnswer, StandaloneQuote
 from plugins.evidence.source import SourcePassage, Within, WithinRanking, kept, original
 from text.sentences import sentence_spans
 from text.words import stems

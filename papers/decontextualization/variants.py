@@ -1,6 +1,7 @@
 """Variants of making a quote readable that were measured: see `StandalonePlan`.
 
-`plugins.evidence.decontextualize` is the default plan, without the rule for terms that the document defines.
+`plugins.evidence.decontextualize` has the rules of the product, without the one for terms that the document defines;
+`papers.decontextualization.questions` the steps in which a model asks and answers.
 """
 
 from __future__ import annotations
@@ -13,26 +14,28 @@ from typing import Literal
 
 import regex
 
-from papers.decontextualization.rewriting import read_rewrite, spans_refused
-from plugins.evidence.asking import QuoteAsker, prompts_version
-from plugins.evidence.decontextualize import (
+from papers.asking import QuoteAsker, prompts_version
+from papers.decontextualization.questions import (
     QUESTION_TOKENS,
     QUESTIONS,
     RETRIEVED,
-    SNIPPET_CHARS,
-    QuoteAnswer,
-    QuoteFinding,
-    StandaloneQuote,
     addition,
     anchor,
-    as_answers,
-    first_by_place,
     inserted,
     prompted_answer,
     questions_of,
     retrieved_passages,
-    rule_findings,
     shortened,
+)
+from papers.decontextualization.rewriting import read_rewrite, spans_refused
+from plugins.evidence.decontextualize import (
+    SNIPPET_CHARS,
+    QuoteAnswer,
+    QuoteFinding,
+    StandaloneQuote,
+    as_answers,
+    first_by_place,
+    rule_findings,
     texts_of,
     unchanged,
 )

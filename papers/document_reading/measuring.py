@@ -22,7 +22,7 @@ from evaluation.metrics import estimate, shared_words
 from evaluation.run_folder import RunWriter, paired
 from index.encoders import Encoder
 from index.rerank import CrossEncoderReranker, chances
-from papers.asking import LikelihoodAsker
+from papers.asking import QuoteAsker
 from papers.document_reading.qasper import SET, Paper, PaperQuestion, ReaderAnswer
 from papers.document_reading.reading import (
     NOTHING,
@@ -181,7 +181,7 @@ def measure_retrieval(ranked: Sequence[Ranked], writer: RunWriter) -> None:
 async def read_all(
     ranked: Sequence[Ranked],
     arms: Sequence[str],
-    asker: LikelihoodAsker | None,
+    asker: QuoteAsker | None,
     k: int,
     progress: Progress,
     reader: TrainedReader | None = None,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import regex
 
 from index.query import Hit, Passage
-from papers.asking import LikelihoodAsker
+from papers.asking import QuoteAsker
 from plugins.evidence.source import clipped, numbered_texts
 from server.turn.answer import answer_kind, asks_whether
 from server.turn.events import AnswerKind
@@ -51,7 +51,7 @@ class PassageAnswer:
 NOTHING = PassageAnswer("", "unanswerable", 0.0)
 
 
-async def prompted_reading(asker: LikelihoodAsker, question: str, passage: str) -> PassageAnswer:
+async def prompted_reading(asker: QuoteAsker, question: str, passage: str) -> PassageAnswer:
     """What a model answers from a passage; as confident as its tokens were likely, wholly where it does not tell.
 
     Raises AskingFailed.

@@ -36,7 +36,6 @@ from server.store.schema import (
     KEYS,
     REVIEWS,
     SHARES,
-    STANDALONE,
     TRACES,
     TURNS,
     UPLOADS,
@@ -238,8 +237,6 @@ def forget_document(connection: Connection, collection: str, document_id: str, s
             texts = [value for value in row if isinstance(value, str)]
             if _holds(texts, [*sentences, json.dumps(document_id)]):
                 connection.execute(delete(table).where(table.c.id == row.id))
-    # Quotes made readable are made of one document's words, and of whatever else a version of its collection held.
-    collection_rows.forget_cached(connection, collection)
     collection_rows.forget_uploads(connection, collection, upload_name(document_id))
     forget_deleted(connection)
     return Erasure(len(conversations), changed, feedback)
@@ -257,7 +254,7 @@ def forget_person(connection: Connection, principal: str) -> Erasure:
     erased = gone(TURNS)
     turns.mark_shown(connection, left)
     feedback = gone(FEEDBACK)
-    for table in (REVIEWS, UPLOADS, STANDALONE, *erased_tables()):
+    for table in (REVIEWS, UPLOADS, *erased_tables()):
         gone(table)
     connection.execute(update(JOBS).where(JOBS.c.owner == principal).values(owner=""))
     credentials.end_sessions(connection, principal)

@@ -265,7 +265,6 @@ class CollectionService(ServiceBase):
         await asyncio.to_thread(self.core.uploads.remove_all, name)
         await self._write(collection_rows.forget_sources, name)
         await self._write(collection_rows.forget_uploads, name)
-        await self._write(collection_rows.forget_cached, name)
         await self._write(collection_rows.forget_in_plugins, name)
 
     async def _room(self, name: str, file: str) -> Room | None:

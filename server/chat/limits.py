@@ -223,9 +223,6 @@ class Admission:
         self._running: set[QueueSlot] = set()
         self._waiting: deque[QueueSlot] = deque()
         self._typical_seconds = 5.0
-        self.idle, self.busy = asyncio.Event(), asyncio.Event()
-        """No turn runs or waits; one does. What need not be done now looks at these."""
-        self.idle.set()
 
     def enter(self, owner: str = "", at_most: int = 0) -> QueueSlot:
         """Take a place, of which one owner has so many `at_most`; 0 is no limit. Raises QueueFull, LimitReached."""
@@ -275,37 +272,3 @@ class Admission:
     def _count(self) -> None:
         self._metrics.running.set(len(self._running))
         self._metrics.waiting.set(len(self._waiting))
-        now, then = (self.busy, self.idle) if self._running or self._waiting else (self.idle, self.busy)
-        now.set()
-        then.clear()
-
-
-BESIDE = 4
-"""Requests at once to a model behind an address."""
-
-
-class Patience:
-    """Runs requests one at a time between the turns, or a few at once beside them where the model is `remote`."""
-
-    def __init__(self, admission: Admission, *, remote: bool) -> None:
-        self._admission = admission
-        self._remote = remote
-        self._places = asyncio.Semaphore(BESIDE if remote else 1)
-
-    async def __call__(self, call: Callable[[], Awaitable[str]]) -> str:
-        """Return the result of `call`, which may be started more than once."""
-        async with self._places:
-            if self._remote:
-                return await call()
-            while True:
-                await self._admission.idle.wait()
-                task = asyncio.ensure_future(call())
-                entered = asyncio.ensure_future(self._admission.busy.wait())
-                try:
-                    await asyncio.wait({task, entered}, return_when=asyncio.FIRST_COMPLETED)
-                    if task.done():
-                        return task.result()
-                finally:
-                    entered.cancel()
-                    task.cancel()
-                    await asyncio.wait({task, entered})

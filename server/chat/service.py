@@ -22,7 +22,7 @@ from server.chat.collections import CollectionService
 from server.chat.conversations import ConversationService
 from server.chat.documents import PictureCache, Suggestion
 from server.chat.error_mapping import ChatError, store_errors
-from server.chat.limits import Admission, Patience, PrincipalLimits
+from server.chat.limits import Admission, PrincipalLimits
 from server.chat.loaded_models import ChosenModels, Collections, ServiceModels
 from server.chat.reviews import ReviewService
 from server.chat.turns import TurnService
@@ -63,7 +63,6 @@ class ServiceCore:
         self.mark = runner
         self.runner = JobRunner(database, runner)
         self.admission = Admission(settings.server.concurrent_turns, self.metrics)
-        self.patience = Patience(self.admission, remote=settings.llm.remote)
         self.answerers = tuple(filter(None, (make(self) for make in parts("answerers"))))
         self.replies = tuple(filter(None, (make(self) for make in parts("replies"))))
         self.engine = self._engine(self.models, settings)

@@ -1,4 +1,4 @@
-"""Rows about collections: their groups, uploads, the paths they were indexed from, and cached evidence.
+"""Rows about collections: their groups, uploads, and the paths they were indexed from.
 
 A collection that was granted to nobody belongs to the group `default`. A pushed document is named by its source and
 key, with a slash between, which no name of an upload has: what came in an archive is named by its path with colons.
@@ -13,33 +13,8 @@ from pathlib import Path
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, not_, or_, select
 
 from server.access import DEFAULT_GROUP, Ownership
-from server.store.schema import GRANTS, SOURCES, STANDALONE, UPLOADS, erased_tables, put
+from server.store.schema import GRANTS, SOURCES, UPLOADS, erased_tables, put
 from text.files import path_text
-
-CACHED = 5_000
-"""Rows kept at most; the oldest go."""
-
-
-def find_cached(connection: Connection, key: str) -> str | None:
-    """Return the value stored under a key, as JSON."""
-    stored: str | None = connection.scalar(select(STANDALONE.c.made).where(STANDALONE.c.key == key))
-    return stored
-
-
-def cache(
-    connection: Connection, key: str, collection: str, version: str, document_id: str, owner: str, content: str
-) -> None:
-    """Keep what was made; what was made of other versions of the collection goes."""
-    connection.execute(delete(STANDALONE).where(STANDALONE.c.collection == collection, STANDALONE.c.version != version))
-    row = {"key": key, "collection": collection, "version": version, "document_id": document_id, "owner": owner}
-    put(connection, STANDALONE, {**row, "created": time.time(), "made": content})
-    old = select(STANDALONE.c.key).order_by(STANDALONE.c.created.desc()).offset(CACHED)
-    connection.execute(delete(STANDALONE).where(STANDALONE.c.key.in_(old)))
-
-
-def forget_cached(connection: Connection, collection: str) -> None:
-    """Forget everything that was made of a collection."""
-    connection.execute(delete(STANDALONE).where(STANDALONE.c.collection == collection))
 
 
 def forget_in_plugins(connection: Connection, collection: str) -> None:

@@ -73,7 +73,11 @@ def _turns_may_be_asked(change: Operations) -> None:
     connection.exec_driver_sql("PRAGMA writable_schema = RESET")
 
 
-REVISIONS: dict[str, Callable[[Operations], None]] = {"0001": lambda _: None, "0002": _turns_may_be_asked}
+REVISIONS: dict[str, Callable[[Operations], None]] = {
+    "0001": lambda _: None,
+    "0002": _turns_may_be_asked,
+    "0003": lambda change: change.drop_table("standalone"),
+}
 """What changes the tables of an older database, in order; new ones are made as they stand here."""
 
 NUMBER = BigInteger().with_variant(INTEGER(), "sqlite")
@@ -223,14 +227,6 @@ UPLOADS = _table(
     *_times("created"),
 )
 """Files that people handed in: `name` is the file's below the collection's uploads."""
-
-STANDALONE = _table(
-    "standalone",
-    *_keys("key"),
-    *_texts("collection", "version", "document_id", "owner", "made"),
-    *_times("created"),
-)
-Index("standalone_by_document", STANDALONE.c.collection, STANDALONE.c.document_id)
 
 REVIEWS = _table(
     "reviews",

@@ -10,7 +10,7 @@ import pytest
 
 from evaluation.questions import BadRow
 from evaluation.run_folder import create_run, read_run
-from papers.asking import LikelihoodAsker
+from papers.asking import QuoteAsker
 from papers.citation_summaries.citances import load_citances
 from papers.citation_summaries.measuring import (
     WhyBench,
@@ -72,7 +72,7 @@ def test_every_setup_and_check_is_measured(tmp_path: Path) -> None:
     measure_checks(bench)
     judge = ScriptedChatModel(script=lambda _: "4")
     writes = ScriptedChatModel(script=lambda _: "The valve is in room 0. It costs 900 euros.")
-    asyncio.run(measure_written(bench, LikelihoodAsker(writes), judge))
+    asyncio.run(measure_written(bench, QuoteAsker(writes), judge))
     writer.finish(Settings(home=tmp_path))
     run = read_run(writer.folder)
     figures = {(one.level, one.system, one.part, one.measure): one.mean for one in run.metrics}

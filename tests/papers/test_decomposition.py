@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from evaluation.questions import EvaluationError
-from papers.asking import LikelihoodAsker
+from papers.asking import QuoteAsker
 from papers.decomposition.base import (
     NOT_MENTIONED,
     PACKAGE,
@@ -143,7 +143,7 @@ def test_perplexity_says_plainly_that_a_server_does_not_tell() -> None:
 
 def test_an_inverted_sign_is_found_by_planted_examples() -> None:
     def scored(sign: float) -> float:
-        class Planted(LikelihoodAsker):
+        class Planted(QuoteAsker):
             async def say(self, prompt: str, parts: Any, *rest: Any, **more: Any) -> Any:
                 says = re.search(r"weeks|7860|four euros", parts["excerpt"])
                 return type("Said", (), {"logprob": -sign if says else -2.0})
@@ -244,7 +244,7 @@ def test_the_budget_keeps_the_most_relevant_in_the_order_of_their_documents() ->
 
 def test_a_model_takes_apart_what_has_no_form() -> None:
     def told(said: str) -> list[str]:
-        asker = LikelihoodAsker(ScriptedChatModel(script=[said]), package=PACKAGE)
+        asker = QuoteAsker(ScriptedChatModel(script=[said]), package=PACKAGE)
         return [one.text for one in asyncio.run(told_parts("Rent and deposit?", asker))]
 
     assert told("1. What is the rent?\n- What is the deposit?") == ["What is the rent?", "What is the deposit?"]

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from papers.asking import QuoteAsker
 from papers.citation_summaries.retelling import checked, explain
 from papers.citation_summaries.setups import Citance, SetupRanker, WhyPlan
-from plugins.evidence.asking import QuoteAsker
 from plugins.evidence.explain import WhySource
 from plugins.evidence.source import SourcePassage
 from testing.encoder import WordEncoder

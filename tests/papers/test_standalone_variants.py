@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from papers.asking import QuoteAsker
 from papers.decontextualization.variants import StandaloneGiven, StandalonePlan, find, make_standalone
-from plugins.evidence.asking import QuoteAsker
 from plugins.evidence.decontextualize import QuoteAnswer, StandaloneQuote
 from plugins.evidence.source import SourcePassage, SourceQuote, Within, original
 

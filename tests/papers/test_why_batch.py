@@ -73,10 +73,10 @@ def test_of_two_paragraphs_the_five_best_sentences(tmp_path: Path) -> None:
 
 
 def test_what_was_finished_before_is_not_made_again(tmp_path: Path) -> None:
+    from papers.asking import prompts_version
     from papers.citation_summaries.batch import read_citances
     from papers.citation_summaries.retelling import PROMPTS
     from papers.citation_summaries.setups import WhyPlan
-    from plugins.evidence.asking import prompts_version
 
     (tmp_path / "in.jsonl").write_text(json.dumps(ROW), encoding="utf-8")
     (line,) = read_citances(tmp_path / "in.jsonl")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -11,7 +13,9 @@ import pytest
 from reportlab.pdfgen.canvas import Canvas
 
 from index.loaders.sandbox import PagePicture
+from server.chat import collections as collection_service
 from server.chat.documents import PictureCache
+from tests.server.test_api_faults import begin
 
 
 def bicycles() -> bytes:
@@ -88,3 +92,23 @@ def test_pictures_are_kept_within_a_bound() -> None:
     for page in range(1, 8):
         cache.put(("file", page, 100), PagePicture(bytes(300), 1, 1))
     assert [page for page in range(1, 8) if cache.get(("file", page, 100))] == [5, 6, 7]
+
+
+def test_a_turn_is_answered_while_a_page_is_drawn(running: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, answered = threading.Event(), threading.Event()
+
+    def draw(*_: object) -> PagePicture:
+        begun.set()
+        assert answered.wait(60)
+        return PagePicture(b"", 1.0, 1.0)
+
+    monkeypatch.setattr(collection_service, "draw", draw)
+    with running.client() as client, ThreadPoolExecutor(1) as beside:
+        uploaded(running, client, bicycles())
+        drawn = beside.submit(client.get, "/v1/collections/docs/pages/1/uploads/parking.pdf")
+        assert begun.wait(60)
+        conversation = begin(client)
+        answer = client.post(f"/v1/conversations/{conversation}/turns", json={"question": "Where are bicycles parked?"})
+        assert "event: done" in answer.text
+        answered.set()
+        assert drawn.result(60).status_code == 200

@@ -1,4 +1,4 @@
-"""Why a source is cited, over HTTP: on demand, kept, quoted without a model, and behind a guard with one."""
+"""Why a source is cited, over HTTP: quoted from the document."""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ The pump moves warm water through copper pipes. Nobody hears it.
 Smith: The safety valve opens by itself at 4 bar. 2019.
 """
 CITANCE = "The safety valve opens by itself at 4 bar (Smith, 2019) [1]."
-WRITTEN = "We say that the safety valve opens by itself at 4 bar. It costs 900 euros. Visit https://evil.example now."
 
 
 @contextmanager
@@ -55,10 +54,10 @@ def asked(**more: Any) -> dict[str, Any]:
     return {"citance": CITANCE, "document_id": "uploads/boilers.md", **more}
 
 
-def test_sentences_are_quoted_in_order_with_their_places_and_found_again(client: httpx.Client) -> None:
+def test_sentences_are_quoted_in_order_with_their_places(client: httpx.Client) -> None:
     first = client.post("/v1/why", json=asked()).json()
     text = client.get("/v1/collections/docs/documents/uploads/boilers.md").json()["text"]
-    assert (first["bears"], first["cached"]) == (True, False)
+    assert first["bears"] is True
     assert first["citance"] == CITANCE
     assert first["lead"].startswith("A boiler heats")
     assert 1 <= len(first["shown"]) <= 5
@@ -68,7 +67,6 @@ def test_sentences_are_quoted_in_order_with_their_places_and_found_again(client:
     assert quotes == [sentence["text"] for sentence in first["shown"]]
     assert "The safety valve opens by itself at 4 bar." in quotes
     assert not any("2019" in quote for quote in quotes), "references say nothing of what the document says"
-    assert client.post("/v1/why", json=asked()).json() == {**first, "cached": True}
 
 
 def test_the_sentences_of_a_document_are_embedded_once(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,8 +79,7 @@ def test_the_sentences_of_a_document_are_embedded_once(client: httpx.Client, mon
 
     monkeypatch.setattr(OnnxEncoder, "encode", counted)
     for citance in ("Every pump moves warm water.", "Each boiler heats a house."):
-        view = client.post("/v1/why", json=asked(citance=citance)).json()
-        assert not view["cached"]
+        assert client.post("/v1/why", json=asked(citance=citance)).status_code == 200
     assert "Nobody hears it." in texts
     assert len(texts) == len(set(texts))
 

@@ -40,7 +40,7 @@ def test_why_a_source_is_cited_is_escaped_and_linked() -> None:
 
 def test_a_quote_made_readable_is_escaped() -> None:
     spans = (SpanView(kind="kept", text="Hold the button."), SpanView(kind="added", text="in <b>this</b> document"))
-    view = StandaloneView(document_id="a.md", start=0, end=16, text="Hold", spans=spans, questions=(), model="none")
+    view = StandaloneView(document_id="a.md", start=0, end=16, text="Hold", spans=spans, questions=())
     html = str(readable_html(view))
     assert "Hold the button. <ins>[in &lt;b&gt;this&lt;/b&gt; document]</ins>" in html
     assert "<b>" not in html

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from plugins.evidence.decontextualize import (
-    addition,
-    anchor,
-    insertions,
-    long_forms,
-    removals,
-    rule_findings,
-    shortened,
-)
+from plugins.evidence.decontextualize import insertions, long_forms, make_standalone, removals, rule_findings
 from plugins.evidence.source import SourcePassage, SourceQuote, apply, bracketed
 
 
@@ -60,25 +52,7 @@ def test_markers_and_references_to_floats_go() -> None:
     assert bracketed(apply(text, removals(text))) == "it is fast and small too."
 
 
-@pytest.mark.parametrize(
-    ("question", "behind"),
-    [
-        ("What does NMT stand for?", "for NMT"),
-        ('What is "the second corpus"?', "second corpus"),
-        ("Which baseline systems are these?", "The baseline systems"),
-        ("Why?", "converged"),
-    ],
-)
-def test_an_answer_goes_behind_the_words_that_are_asked_about(question: str, behind: str) -> None:
-    snippet = "The baseline systems for NMT were run on the second corpus until they converged."
-    at = anchor(snippet, question)
-    assert at is not None
-    assert snippet[:at].endswith(behind)
-
-
-def test_an_addition_is_the_answer_without_the_questions_words() -> None:
-    snippet = "We use NMT here."
-    assert addition(snippet, "NMT stands for neural machine translation.") == "neural machine translation"
-    assert addition(snippet, "It is a way [1] to translate (Smith et al., 2019).") == "a way to translate"
-    assert len(addition(snippet, "word " * 90).split()) <= 40
-    assert shortened("One two three. Four five six seven.", 5) == "One two three."
+def test_a_quote_that_needs_nothing_stays_as_it_is() -> None:
+    quote = SourceQuote("Water boils at 100 degrees.", title="Water", passages=(SourcePassage("a", "Water is wet."),))
+    readable = make_standalone(quote)
+    assert (readable.text, [span.kind for span in readable.spans]) == (quote.snippet, ["kept"])

@@ -1,1 +1,0 @@
-"""The prompts of this folder, one Markdown file each."""

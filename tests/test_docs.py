@@ -196,7 +196,7 @@ def test_settings_that_are_named_exist(page: Path) -> None:
     assert named <= known | {name.rpartition(".")[0] for name in known}
 
 
-ACCOUNTS = ("note", "_once", "_note_read", "account", "_account", "entry", "write_down", "wrong", "AuditEntry")
+ACCOUNTS = ("note", "_noted", "_note_read", "account", "_account", "entry", "write_down", "wrong", "AuditEntry")
 """Functions whose first text is an act."""
 
 

@@ -106,7 +106,7 @@ class EvidenceService(ServiceBase):
                 return turn, passage
         raise NotFound(f"The turn has no source {n}.", code="source_not_found", param="n")
 
-    async def _open(self, did: str, collection: str, document_id: str) -> Collection:
+    async def _noted(self, did: str, collection: str, document_id: str) -> Collection:
         """Open a collection to read one of its documents; `did` is said in the audit log. Raises NotFound."""
         name = checked_name(collection) if collection else await self.default_collection()
         ownership = await self.existing(name)
@@ -135,7 +135,7 @@ class EvidenceService(ServiceBase):
                 param="end",
             )
 
-        opened = await self._open("quote.standalone", collection, document_id)
+        opened = await self._noted("quote.standalone", collection, document_id)
 
         def made() -> StandaloneQuote:
             document = opened.document(document_id)
@@ -176,7 +176,7 @@ class EvidenceService(ServiceBase):
         if not stems(without_markers(citance)):
             raise InvalidRequest("The citing sentence has no words.", code="invalid_citance", param="citance")
 
-        opened = await self._open("citation.why", collection, document_id)
+        opened = await self._noted("citation.why", collection, document_id)
         source, result = await run_blocking(lambda: self._found(opened, document_id, citance))
         return WhyView(
             document_id=document_id,

@@ -55,12 +55,10 @@ class SourceQuote:
 
 def quote_of(document: Document, passages: Sequence[Passage], start: int, end: int) -> SourceQuote:
     """`document.text[start:end]` with what stands around it."""
-    section = section_at(document, start)
     return SourceQuote(
         snippet=document.text[start:end],
         title=document.title,
         lead=lead(document),
-        section=" › ".join(section.heading) if section else "",
         paragraph=paragraph(document.text, start, end),
         passages=tuple(SourcePassage(passage.id, passage.text, " › ".join(passage.heading)) for passage in passages),
     )
@@ -82,13 +80,6 @@ def sentences_of(document: Document) -> tuple[SourcePassage, ...]:
             if sentence.kind != "code" and len(stems(text)) > 1 and not _HEADING.match(text):
                 prose.append(SourcePassage(f"{start}-{end}", text, " › ".join(section.heading)))
     return tuple(prose)
-
-
-def section_at(document: Document, at: int) -> Section | None:
-    """The section that holds a place."""
-    return next(
-        (section for section in document.sections if section.start <= at < max(section.end, section.start + 1)), None
-    )
 
 
 def lead(document: Document) -> str:

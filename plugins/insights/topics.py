@@ -21,7 +21,7 @@ from plugins.insights.gaps import AGAIN, Closed, closed_by, draft, escaped
 from server.api.dependencies import CollectionFilter, Service
 from server.chat.authorization import ServiceBase, requires
 from server.chat.error_mapping import Forbidden, checked_name, index_errors, run_blocking
-from server.chat.reviews import ALIKE, DAY, groups_alike
+from server.chat.reviews import DAY
 from server.store.records import StoredTurn, View
 from server.store.statistics import counted
 from server.store.turns import with_owners
@@ -32,6 +32,8 @@ from text.words import tokenize
 READ = 3000
 """Turns of a period that are grouped, the newest."""
 SHOWN, EXAMPLES, NAMED = 50, 5, 3
+ALIKE = 0.6
+"""Cosine from which on two questions ask for the same."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 router = APIRouter(tags=["Insights"])
@@ -176,6 +178,22 @@ def _topics(turns: Sequence[StoredTurn], vectors: Vectors, since: float) -> list
         if recent:
             topics.append(_topic(recent, len(members) - len(recent), overall, len(turns)))
     return sorted(topics, key=lambda topic: -topic.turns)[:SHOWN]
+
+
+def groups_alike(vectors: Vectors, threshold: float) -> list[list[int]]:
+    """Return the places of vectors, `(n, dimension)` and normalised, in groups.
+
+    Each joins the first whose cosine to it reaches the threshold, in the order given: equal input gives equal groups.
+    """
+    free = np.ones(len(vectors), dtype=bool)
+    groups = list[list[int]]()
+    for first in range(len(vectors)):
+        if free[first]:
+            here = free & (vectors @ vectors[first] >= threshold)
+            here[first] = True
+            free &= ~here
+            groups.append(np.flatnonzero(here).tolist())
+    return groups
 
 
 def _topic(turns: Sequence[StoredTurn], earlier: int, overall: Counter[str], total: int) -> Topic:

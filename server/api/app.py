@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -11,7 +11,7 @@ from typing import Any
 
 from fastapi import APIRouter, FastAPI
 from opentelemetry import context, trace
-from opentelemetry.trace import SpanKind, Status, StatusCode
+from opentelemetry.trace import INVALID_SPAN, Span, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from starlette.datastructures import Headers
 from starlette.middleware import Middleware
@@ -52,8 +52,7 @@ def create_app(service: ChatService, settings: Settings) -> FastAPI:
         lifespan=lifespan,
         middleware=[
             Middleware(RequestLanguage),
-            Middleware(RequestCounter, metrics=core.metrics),
-            Middleware(RequestSpans, tracing=core.tracing),
+            Middleware(RequestWatch, metrics=core.metrics, tracing=core.tracing),
             *door(settings, core.database),
             Middleware(RequestLimit, limits=core.limits),
             Middleware(MountedErrors),
@@ -132,12 +131,22 @@ class RequestLanguage:
         await self._app(scope, receive, send)
 
 
-class RequestCounter:
-    """Counts requests by route and status; a route is its pattern, so that no text from outside is a label."""
+TRACED = "/v1/"
+"""Paths below it are traced; health checks and the page's files are not."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+
+class RequestWatch:
+    """Counts requests by route and status, and makes a caller's trace the current one.
+
+    A route is its pattern, so that no text from outside is a label. Where spans are sent to a collector, a request has
+    its own.
+    """
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, tracing: Tracing) -> None:
         self._app = app
         self._metrics = metrics
+        self._tracing = tracing
+        self._propagator = TraceContextTextMapPropagator()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -151,54 +160,35 @@ class RequestCounter:
                 status = message["status"]
             await send(message)
 
-        try:
-            await self._app(scope, receive, watched)
-        finally:
-            route = getattr(scope.get("route"), "path", "other")
-            self._metrics.requests.labels(route, str(status)).inc()
-
-
-TRACED = "/v1/"
-"""Paths below it are traced; health checks and the page's files are not."""
-
-
-class RequestSpans:
-    """Makes a caller's trace the current one; where spans are sent to a collector, a request has its own."""
-
-    def __init__(self, app: ASGIApp, tracing: Tracing) -> None:
-        self._app = app
-        self._tracing = tracing
-        self._propagator = TraceContextTextMapPropagator()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not scope["path"].startswith(TRACED):
-            await self._app(scope, receive, send)
-            return
-        headers = Headers(scope=scope)
-        caller = self._propagator.extract(headers) if "traceparent" in headers else context.Context()
-        if not self._tracing.exports:
-            token = context.attach(caller)
-            try:
-                await self._app(scope, receive, send)
-            finally:
-                context.detach(token)
-            return
-        method = scope["method"]
-        span = self._tracing.tracer.start_span(
-            method, caller, SpanKind.SERVER, {"http.request.method": method, "url.path": scope["path"]}
-        )
-
-        async def watched(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                span.set_attribute("http.response.status_code", message["status"])
-                if message["status"] >= 500:
-                    span.set_status(Status(StatusCode.ERROR))
-            await send(message)
-
-        with trace.use_span(span, end_on_exit=True):
+        with self._traced(scope) as span:
             try:
                 await self._app(scope, receive, watched)
             finally:
-                if route := getattr(scope.get("route"), "path", ""):
-                    span.update_name(f"{method} {route}")
+                route = getattr(scope.get("route"), "path", "")
+                self._metrics.requests.labels(route or "other", str(status)).inc()
+                span.set_attribute("http.response.status_code", status)
+                if status >= 500:
+                    span.set_status(Status(StatusCode.ERROR))
+                if route:
+                    span.update_name(f"{scope['method']} {route}")
                     span.set_attribute("http.route", route)
+
+    @contextmanager
+    def _traced(self, scope: Scope) -> Iterator[Span]:
+        """Yield the request's span, which records nothing where spans go nowhere."""
+        headers, method = Headers(scope=scope), scope["method"]
+        if not scope["path"].startswith(TRACED):
+            yield INVALID_SPAN
+            return
+        caller = self._propagator.extract(headers) if "traceparent" in headers else context.Context()
+        if self._tracing.exports:
+            about = {"http.request.method": method, "url.path": scope["path"]}
+            span = self._tracing.tracer.start_span(method, caller, SpanKind.SERVER, about)
+            with trace.use_span(span, end_on_exit=True):
+                yield span
+            return
+        token = context.attach(caller)
+        try:
+            yield INVALID_SPAN
+        finally:
+            context.detach(token)

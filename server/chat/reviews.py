@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
@@ -34,9 +34,6 @@ from server.store.reviewed import (
     Verdict,
 )
 
-if TYPE_CHECKING:
-    from index.encoders import Encoder, Vectors
-
 
 class StageTimes(View):
     """Seconds that a stage took, median and 95th percentile, over so many turns."""
@@ -47,31 +44,16 @@ class StageTimes(View):
     turns: int
 
 
-class UnansweredQuestions(View):
-    """Questions that ask for the same and found nothing: some of their wordings, and the newest turn's id."""
-
-    questions: tuple[str, ...]
-    turns: int
-    newest: str
-
-
 class Statistics(View):
-    """How the server fares. Days without turns are left out; `unanswered` is empty where texts are not recorded."""
+    """How the server fares. Days without turns are left out."""
 
     since: float
     days: list[DayCounts]
     stages: list[StageTimes] = Field(description="Over the newest traced turns; `turn` is a whole one.")
-    unanswered: list[UnansweredQuestions]
-    content: bool = Field(description="Whether texts are recorded (`trace.content`).")
 
 
 MAX_PASSAGE_CHARS = 8_000
 DAY = 86_400.0
-CLUSTERED = 300
-"""Questions that are put together, the newest."""
-ALIKE = 0.6
-"""Cosine from which on two questions ask for the same."""
-SHOWN, EXAMPLES = 20, 5
 HISTORY = 12
 """Messages before a turn that go along with it."""
 
@@ -242,54 +224,16 @@ class ReviewService(ServiceBase):
 
     @requires("review")
     async def statistics(self, *, days: int = 30, collection: str = "") -> Statistics:
-        """Return counts of the last `days`, including today.
-
-        Questions are shown where texts are recorded (`trace.content`); how many were refused is counted either way.
-        """
+        """Return counts of the last `days`, including today."""
         name = checked_name(collection) if collection else ""
         since = (time.time() // DAY - (days - 1)) * DAY
         arguments = (self.principal, name, since)
         counts = await self._read(statistics.days, *arguments)
         seconds = await self._read(statistics.stages, *arguments)
-        refused = await self._read(statistics.refused, *arguments, CLUSTERED)
-        content = self.core.settings.trace.content
-        questions = [(turn, text) for turn, text in refused if text] if content else []
-        clusters = await run_blocking(lambda: clustered(questions, self.core.models.encoder())) if questions else []
-        return Statistics(
-            since=since,
-            days=counts,
-            stages=[_times(stage, times) for stage, times in seconds.items()],
-            unanswered=clusters[:SHOWN],
-            content=content,
-        )
+        stages = [_times(stage, times) for stage, times in seconds.items()]
+        return Statistics(since=since, days=counts, stages=stages)
 
 
 def _times(stage: str, seconds: Sequence[float]) -> StageTimes:
     p50, p95 = np.percentile(seconds, (50, 95))
     return StageTimes(stage=stage, p50=float(p50), p95=float(p95), turns=len(seconds))
-
-
-def groups_alike(vectors: Vectors, threshold: float) -> list[list[int]]:
-    """Return the places of vectors, `(n, dimension)` and normalised, in groups.
-
-    Each joins the first whose cosine to it reaches the threshold, in the order given: equal input gives equal groups.
-    """
-    free = np.ones(len(vectors), dtype=bool)
-    groups = list[list[int]]()
-    for first in range(len(vectors)):
-        if free[first]:
-            here = free & (vectors @ vectors[first] >= threshold)
-            here[first] = True
-            free &= ~here
-            groups.append(np.flatnonzero(here).tolist())
-    return groups
-
-
-def clustered(questions: Sequence[tuple[str, str]], encoder: Encoder) -> list[UnansweredQuestions]:
-    """Questions (turn, text) that ask for the same, by the encoder; most asked first."""
-    clusters = list[UnansweredQuestions]()
-    for places in groups_alike(encoder.encode([text for _, text in questions]), ALIKE):
-        members = [questions[at] for at in places]
-        texts = tuple(dict.fromkeys(text for _, text in members))[:EXAMPLES]
-        clusters.append(UnansweredQuestions(questions=texts, turns=len(members), newest=members[0][0]))
-    return sorted(clusters, key=lambda group: -group.turns)

@@ -76,7 +76,7 @@ def _turns_may_be_asked(change: Operations) -> None:
 REVISIONS: dict[str, Callable[[Operations], None]] = {
     "0001": lambda _: None,
     "0002": _turns_may_be_asked,
-    "0003": lambda change: change.drop_table("standalone"),
+    "0003": lambda change: change.execute("DROP TABLE IF EXISTS standalone"),
 }
 """What changes the tables of an older database, in order; new ones are made as they stand here."""
 

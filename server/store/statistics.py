@@ -1,4 +1,4 @@
-"""Counts over stored turns and traces: what a day held, how long stages took, what was refused.
+"""Counts over stored turns and traces: what a day held, how long stages took.
 
 Turns of `anaphora diagnose` are not counted."""
 
@@ -51,12 +51,6 @@ def stages(connection: Connection, who: Principal, collection: str, since: float
         for step in trace["steps"]:
             seconds.setdefault(step["name"], []).append(step["seconds"])
     return {**seconds, "turn": whole} if whole else {}
-
-
-def refused(connection: Connection, who: Principal, collection: str, since: float, limit: int) -> list[tuple[str, str]]:
-    """Id and question of the newest turns that found nothing to answer with."""
-    newest = select(*TURNS.c["id", "question"]).where(found_nothing(), counted(who, collection, since))
-    return [(row.id, row.question) for row in connection.execute(newest.order_by(TURNS.c.n.desc()).limit(limit))]
 
 
 def found_nothing() -> ColumnElement[bool]:

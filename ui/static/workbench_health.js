@@ -1,4 +1,4 @@
-// How the server fares: turns a day, refusals, support, time by stage, and what found nothing.
+// How the server fares: turns a day, refusals, support, and time by stage.
 const [days, collection] = ["days", "collection"].map(bench.part);
 const duration = (seconds) => (seconds < 0.0995 ? `${Math.round(seconds * 1000)} ms` : `${seconds.toFixed(1)} s`);
 const share = (part, whole) => (whole ? `${Math.round((100 * part) / whole)} %` : "–");
@@ -34,14 +34,6 @@ async function show() {
     bench.plot("Seconds by stage, 95 % within", [{ name: "seconds", points: found.stages.map((one, n) => [n, one.p95]) }], { bars: true, named: (n) => found.stages[n].stage }),
     stages,
   ] : []));
-  const rows = found.unanswered.map((one) => [
-    one.turns, bench.element("div", null, {}, ...one.questions.map((text) => bench.element("p", text))),
-    bench.element("div", null, { class: "acts" }, bench.element("a", "Review the newest", { href: `/workbench/review?turn=${encodeURIComponent(one.newest)}` }),
-      bench.element("a", "Trace", { href: `/traces/${encodeURIComponent(one.newest)}` })),
-  ]);
-  bench.part("unanswered").replaceChildren(bench.element("h2", "Questions that found nothing"),
-    rows.length ? bench.table(["Turns", "Asked", ""], rows, { numbers: [0], label: "Questions that found nothing" })
-      : bench.element("p", found.content ? "None in these days." : "Texts are not recorded here (trace.content), so no question is shown.", { class: "meta" }));
 }
 async function begin() {
   const answer = await bench.tried("GET", "/v1/collections");

@@ -62,13 +62,13 @@ async def metrics(service: Service) -> Response:
     return Response(service.admin.exposition(), media_type="text/plain; version=0.0.4")
 
 
-@router.get("/v1/statistics", responses=ERRORS, summary="Turns a day, time by stage, what found nothing")
+@router.get("/v1/statistics", responses=ERRORS, summary="Turns a day, time by stage")
 async def statistics(
     service: Service,
     days: Annotated[int, Query(ge=1, le=366, description="So many days, today among them (UTC).")] = 30,
     collection: CollectionFilter = "",
 ) -> Statistics:
-    """Over the turns you may see. Questions are shown where texts are recorded (`trace.content`)."""
+    """Over the turns you may see."""
     return await service.reviews.statistics(days=days, collection=collection)
 
 

@@ -13,11 +13,14 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from pkgutil import resolve_name
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from text.modules import PluginError, load_plugin, plugins
+
+if TYPE_CHECKING:
+    from pydantic_core import InitErrorDetails
 
 GROUP = "anaphora.plugins"
 
@@ -149,7 +152,8 @@ def paths(kind: str) -> frozenset[str]:
 def parse_settings(tables: Mapping[str, Any]) -> dict[str, BaseModel]:
     """Return the settings of every installed plugin that has any, read from `tables` by plugin name.
 
-    Values from the environment are texts; those of lists and tables are read as JSON. Raises ValueError.
+    Values from the environment are texts; those of lists and tables are read as JSON. Raises ValueError; that of a
+    wrong value names the plugin and the setting.
     """
     models = {name: plugin for name, plugin in installed_plugins().items() if plugin.settings}
     for name in tables:
@@ -159,7 +163,11 @@ def parse_settings(tables: Mapping[str, Any]) -> dict[str, BaseModel]:
     for name, plugin in models.items():
         model = resolve(plugin, str(plugin.settings))
         table = tables.get(name, {})
-        parsed[name] = table if isinstance(table, model) else model(**_decoded(table))
+        try:
+            parsed[name] = table if isinstance(table, model) else model(**_decoded(table))
+        except ValidationError as error:
+            found = [{**item, "loc": (name, *item["loc"])} for item in error.errors(include_url=False)]
+            raise ValidationError.from_exception_data(error.title, cast("list[InitErrorDetails]", found)) from error
     return parsed
 
 

@@ -94,10 +94,12 @@ class State:
             lines = []
             for item in error.errors():
                 path = tuple(str(part) for part in item["loc"])
-                meant = did_you_mean(kind, path) if item["type"] == "extra_forbidden" else item["msg"]
+                unknown = item["type"] == "extra_forbidden"
+                meant = did_you_mean(kind, path) if unknown else item["msg"].removeprefix("Value error, ")
                 lines.append(f"{'.'.join(path)} ({source_of(places, path)}): {meant}")
+            wrong = "; ".join(lines)
             raise SettingsError(
-                f"These settings cannot be used: {'; '.join(lines)}. "
+                f"These settings cannot be used: {wrong}{'' if wrong.endswith('?') else '.'} "
                 "Correct them there; docs/operate/configuration.md says what each may be."
             ) from error
         except UnreadableSettingsFile as error:

@@ -120,6 +120,17 @@ def test_a_question_without_words_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     assert "server.questions" in result.stderr
 
 
+def test_a_wrong_setting_of_a_plugin_is_named_with_its_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANAPHORA_PLUGINS__WIDGET__ORIGINS", '["nonsense"]')
+    monkeypatch.setenv("ANAPHORA_PLUGINS__WIDGET__DAY", "3")
+    result = CliRunner().invoke(app, ["config"])
+    assert result.exit_code == ExitCode.SETTINGS
+    printed = " ".join(result.stderr.split())
+    assert "plugins.widget.origins (environment" in printed
+    assert "did you mean plugins.widget.days?" in printed
+    assert "Value error" not in printed
+
+
 def test_the_reference_describes_every_setting(empty_folder: Path) -> None:
     result = CliRunner().invoke(app, ["config", "docs", "reference.md"])
     assert result.exit_code == 0

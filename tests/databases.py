@@ -101,5 +101,5 @@ def postgres_place(postgres: PostgresPrograms) -> Iterator[str]:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path | str:
-    """Where a new database is. `plugins/scale/tests/test_contract.py` runs some of these tests on PostgreSQL."""
+    """Where a new database is. `plugins/scale/tests/test_postgres.py` runs some of these tests on PostgreSQL."""
     return tmp_path / "anaphora.db"

@@ -64,6 +64,3 @@ class ConfluenceConnector(ApiConnector):
         else:
             page = self.read(f"{wiki}/rest/api/content/{number}", expand="body.export_view")
         return page_html(entry.title, page["body"]["export_view"]["value"])
-
-
-connect = ConfluenceConnector

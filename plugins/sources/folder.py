@@ -58,6 +58,3 @@ class FolderConnector:
 
     def close(self) -> None:
         """Nothing is open."""
-
-
-connect = FolderConnector

@@ -174,6 +174,3 @@ def _blob(reader: subprocess.Popen[bytes], blob: str, size: int) -> bytes:
     if header.split()[-1:] != [str(size).encode()] or len(content) != size:
         raise SourceError(f"git cannot read {blob}: remove the source and add it again")
     return content
-
-
-connect = GitConnector

@@ -155,6 +155,3 @@ def _table(value: Any) -> Mapping[str, Any]:
 
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-connect = OpenApiConnector

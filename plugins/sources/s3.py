@@ -78,6 +78,3 @@ class BucketConnector:
 
     def _get(self, url: str) -> Fetched:
         return self._fetcher.get(url, redirects=0, auth=self._auth)
-
-
-connect = BucketConnector

@@ -9,16 +9,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterable
-from importlib import import_module
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from plugins.sources.mirror import Kept, SourceMirror, SyncReport, mirrors
-from plugins.sources.source import Connector, Guard, Item, Source, SourceError, SourcesSettings
+from plugins.sources.source import Connector, Guard, Item, Source, SourceError, SourceKind, SourcesSettings
 from server.access import Ownership
 from server.chat.authorization import requires
 from server.chat.collections import CollectionService, making_a_job
@@ -37,6 +37,18 @@ log = logging.getLogger(__name__)
 MAX_KEY_CHARS = 500
 TICK = 5.0
 """Seconds between two looks at what is due."""
+_CONNECTORS: Mapping[SourceKind, str] = {
+    "folder": "folder:FolderConnector",
+    "git": "git:GitConnector",
+    "web": "web:WebConnector",
+    "s3": "s3:BucketConnector",
+    "openapi": "openapi:OpenApiConnector",
+    "confluence": "confluence:ConfluenceConnector",
+    "github": "threads:GitHubConnector",
+    "gitlab": "threads:GitLabConnector",
+    "discourse": "threads:DiscourseConnector",
+}
+"""Modules of this folder and their classes: the libraries of one kind are loaded for it alone."""
 _SUFFIXES = {"markdown": ".md", "html": ".html", "text": ".txt"}
 
 
@@ -267,7 +279,7 @@ def open_connector(source: Source, cache: Path, *, private_hosts: Collection[str
         libraries = ("httpcore", "httpx_auth", "protego")
         need_extra("sources", f"A source of kind {source.kind}", *libraries, error=SourceError)
     guard = Guard(frozenset(name.lower() for name in private_hosts))
-    connector: Connector = import_module(f"plugins.sources.{source.kind}").connect(source, cache, guard, max_bytes)
+    connector: Connector = resolve_name(f"plugins.sources.{_CONNECTORS[source.kind]}")(source, cache, guard, max_bytes)
     return connector
 
 

@@ -251,6 +251,3 @@ def _page(body: bytes, url: str, robots_header: str = "") -> _Page:
             links[canonical(href)] = None
     words = {rule.strip() for rule in rules.split(",")}
     return _Page(() if words & {"nofollow", "none"} else tuple(links), own, not words & {"noindex", "none"})
-
-
-connect = WebConnector

@@ -24,8 +24,20 @@ from server.store import Database, StoreError, conversations, credentials, turns
 from testing.openai_server import FakeOpenAIServer
 from tests.databases import PostgresPrograms
 from tests.rows import ALL, MINE
+from tests.server import test_jobs, test_store_conversations
 from tests.server.test_api_conversations import ask, begin
 from tests.serving import MakeSettings, Serve
+
+for module in (test_jobs, test_store_conversations):
+    # The tests of the store, on a database of a server.
+    names = [name for name in vars(module) if name.startswith("test_")]
+    globals().update({name: getattr(module, name) for name in (*names, "database", "runner") if hasattr(module, name)})
+
+
+@pytest.fixture
+def place(postgres_place: str) -> str:
+    """Replace the file of the store's tests."""
+    return postgres_place
 
 
 def test_a_server_that_is_not_there_is_named_without_its_password() -> None:

@@ -28,7 +28,7 @@ from index.query import Hit
 from server.settings.profile import RetrievalProfile
 from server.turn.read_page import VARIANT
 from server.turn.search import Searchable, SearchPlan
-from text.languages import ENGLISH, analysis
+from text.languages import ENGLISH, analysis, language_of
 from text.words import stems
 
 if TYPE_CHECKING:
@@ -40,6 +40,12 @@ OTHERS: tuple[Literal["ask", "refuse"], ...] = ("ask", "refuse")
 
 READ = 5
 """Passages looked at."""
+
+FAR = -7.0
+"""Nothing is quoted below a refusal where the cross-encoder finds each passage less relevant: `far`."""
+UNSPOKEN, NAMED = -9.0, 0.3
+"""The documents do not speak of an English question where each passage is less relevant than the first, and the first
+passages together hold a smaller share of its words than the second."""
 
 SUPPORT = ("best coverage", "joint coverage", "agreement")
 RELEVANCE = ("best relevance", "relevance spread")
@@ -165,7 +171,8 @@ def signals(plan: SearchPlan, hits: Sequence[Hit], language: str = ENGLISH) -> d
 def chances(
     plan: SearchPlan, hits: Sequence[Hit], language: str = ENGLISH, searched: Searchable | None = None
 ) -> Chances:
-    """Return the packaged models' probabilities for a search; an empty search has nothing to answer from.
+    """Return the packaged models' probabilities for a search; there is nothing to answer from where it is empty, or
+    where the documents do not speak of the question.
 
     The collection that was searched knows the question's vector. Without it, or with one of another encoder than the
     models were fitted on, they go by the signals alone.
@@ -173,9 +180,18 @@ def chances(
     if not hits:
         return Chances(0.0, 0.0, 1.0)
     values, packaged = signals(plan, hits, language), models()
+    far = best_relevance(hits) < UNSPOKEN and values["joint coverage"] < NAMED
+    # The cross-encoder learnt from English.
+    if far and language == ENGLISH and language_of(plan.question) in ("", ENGLISH):
+        return Chances(0.0, 0.0, 1.0)
     kind = "read" if "best relevance" in values else "unread"
     vector = searched.question_vector(plan.question, packaged.encoder) if searched is not None else None
     return packaged.by_kind[kind if vector is None else kind + WITH_QUESTION].chances(values, vector)
+
+
+def best_relevance(hits: Sequence[Hit]) -> float:
+    """Return the highest relevance of the hits, a logit; infinite where no cross-encoder read them."""
+    return max((hit.relevance for hit in hits if hit.relevance is not None), default=math.inf)
 
 
 def decide(chances: Chances, profile: RetrievalProfile, *, may_ask: bool = True) -> Outcome:

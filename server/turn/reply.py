@@ -114,6 +114,8 @@ class Reply:
         self._usage = GeneratedText("")
         self._language = ENGLISH
         self._folded = ""
+        self.far = False
+        """Whether no passage is near enough to the question to be quoted below a refusal."""
         self.notice = ""
         """A sentence about a question in a language that the search does not understand."""
         self.reader = AnswerReader(())
@@ -328,10 +330,11 @@ class Reply:
         return by_words or sentences
 
     def _refuse(self, plan: SearchPlan, passages: Sequence[Evidence], nearest: Sequence[Support]) -> list[Event]:
-        """Refuse and quote the nearest sentences: small models refuse much that the passages answer."""
+        """Refuse and quote the nearest sentences, if any is near: small models refuse much that the passages answer."""
         self._watch.first_token()
-        text = self._no_answer(plan, passages, nearest=bool(nearest))
-        return [*self._quote(text, nearest), *self._house_refusal(), self._done("refused")]
+        quotes = () if self.far else nearest
+        text = self._no_answer(plan, passages, nearest=bool(quotes))
+        return [*self._quote(text, quotes), *self._house_refusal(), self._done("refused")]
 
     def _breaks_house(self) -> bool:
         """Whether what is shown by now has a word that the house never uses; the last one may go on."""
@@ -375,4 +378,4 @@ class Reply:
 
     def _no_answer(self, plan: SearchPlan, passages: Sequence[Evidence], *, nearest: bool = False) -> str:
         titles = [passage.title or passage.document_id for passage in passages]
-        return no_answer(plan.rewrite.text, titles, len(titles), nearest=nearest, about=self.notice)
+        return no_answer(plan.rewrite.text, titles, len(titles), nearest=nearest, far=self.far, about=self.notice)

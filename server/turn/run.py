@@ -27,7 +27,7 @@ from rewriter.protocol import Conversation
 from server.engines.base import EngineError
 from server.settings import Settings
 from server.turn.ask_back import asked_back, question_back
-from server.turn.decision import chances, decide, language_of_hits
+from server.turn.decision import FAR, best_relevance, chances, decide, language_of_hits
 from server.turn.events import ErrorEvent, Event, EvidenceEvent
 from server.turn.evidence import excerpts, read_further, select_evidence, with_quoted
 from server.turn.models import ModelSource, TurnModels
@@ -285,12 +285,14 @@ class Turn:
         asks = question_back(passages, about) if outcome == "ask" else None
         unanswerable = bool(passages) and outcome == "refuse"
         reply, nearest = self.reply, None
+        reply.far = best_relevance(hits) < FAR
         alone = not passages or unanswerable or models.chat_model is None
         read, shown = passages, len(passages)
         if alone or asks or models.style == "short":
             read = read_further(hits, passages) if reranked else passages
             reply.open(read, language, odds)
-            nearest = reply.nearest(plan, read, self._search if reranked else None, hits)
+            searched = self._search if reranked else None
+            nearest = [] if unanswerable and reply.far else reply.nearest(plan, read, searched, hits)
         passages, quotes = with_quoted(read, shown, nearest or (), {} if self._numbers is None else self._numbers)
         nearest = None if nearest is None else quotes
         reply.open(passages, language, odds)

@@ -40,6 +40,7 @@ WELCOME = message("You are welcome.")
 GREETING = message("Hello. What would you like to know about these documents?")
 
 _REFUSES = message("I found no sure answer to this in the documents.")
+_UNSPOKEN = message("The documents do not seem to speak of this.")
 _NEAREST, _NONE = message("; this comes nearest:"), message("; I found nothing near enough to quote.")
 _OWN = (INTRODUCTION, DOUBTFUL, NEAREST_INSTEAD, NOT_BORNE_OUT, A_PERSON, WELCOME, GREETING)
 
@@ -95,10 +96,13 @@ def smalltalk_reply(text: str) -> str:
     return gettext(WELCOME) if words & thanks else gettext(GREETING) if words & _HELLO else ""
 
 
-def no_answer(searched: str, titles: Iterable[str], read: int, *, nearest: bool = False, about: str = "") -> str:
+def no_answer(
+    searched: str, titles: Iterable[str], read: int, *, nearest: bool = False, far: bool = False, about: str = ""
+) -> str:
     """An honest refusal: what was searched for, and in how many passages of which documents it is not said.
 
-    With `nearest` it announces the sentences that come nearest, which are to follow. `about` is said between.
+    With `nearest` it announces the sentences that come nearest, which are to follow; `far` says that none is near.
+    `about` is said between.
     """
     names = list(dict.fromkeys(" ".join(title.split()) for title in titles))
     listed = ", ".join(names[:3])
@@ -108,7 +112,7 @@ def no_answer(searched: str, titles: Iterable[str], read: int, *, nearest: bool 
         passages=ngettext("%(count)s passage", "%(count)s passages", read, count=read),
         documents=gettext("%(names)s and others", names=listed) if len(names) > 3 else listed,
     )
-    message = " ".join(filter(None, (gettext(_REFUSES), about, did)))
+    message = " ".join(filter(None, (gettext(_UNSPOKEN if far else _REFUSES), about, did)))
     return message + gettext(_NEAREST if nearest else _NONE)
 
 
@@ -156,10 +160,11 @@ def _offers_person(text: str) -> bool:
 
 
 def _is_own(paragraph: str) -> bool:
+    refusals = everywhere(_REFUSES) + everywhere(_UNSPOKEN)
     return (
         any(paragraph in everywhere(text) for text in _OWN)
         or paragraph.startswith(everywhere(NOTHING_FOUND))
-        or (paragraph.startswith(everywhere(_REFUSES)) and paragraph.endswith(everywhere(_NEAREST) + everywhere(_NONE)))
+        or (paragraph.startswith(refusals) and paragraph.endswith(everywhere(_NEAREST) + everywhere(_NONE)))
     )
 
 

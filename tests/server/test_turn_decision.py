@@ -58,6 +58,16 @@ def test_a_search_that_found_the_words_is_likelier_to_answer() -> None:
     assert chances(planned(), []) == Chances(0.0, 0.0, 1.0)
 
 
+def test_what_the_documents_do_not_speak_of_they_do_not_answer() -> None:
+    far = [hit("Badges are blue.", 1, -10.5), hit("Taxi rides are refunded.", 2, -10.0)]
+    nothing = Chances(0.0, 0.0, 1.0)
+    assert chances(planned("Who won the football world cup?"), far) == nothing
+    # Near by the words, by the cross-encoder, or in letters and words that it never learnt.
+    assert chances(planned("Are badges blue?"), far) != nothing
+    assert chances(planned("Who won the football world cup?"), BAD) != nothing
+    assert chances(planned("Wer hat die Fußballweltmeisterschaft gewonnen?"), far) != nothing
+
+
 @pytest.mark.parametrize("question", [ASKED, "", "the of and", "ß漢字🙂" * 50, "x" * 5000])
 def test_signals_stay_within_bounds_whatever_comes_in(question: str) -> None:
     for hits in (GOOD, BAD, [], [replace(GOOD[0], relevance=float("nan"))], [replace(GOOD[0], ranks={})]):

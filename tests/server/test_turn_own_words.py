@@ -87,6 +87,7 @@ def said(*texts: str) -> tuple[Message, ...]:
         (REFUSED, ""),
         (f"{REFUSED}\n\n> Leave lasts ten weeks. [1]", "> Leave lasts ten weeks. [1]"),
         (no_answer("x", ["t"], 1), ""),
+        (no_answer("x", ["t"], 1, far=True), ""),
         ("Ten weeks [1].\n\nWhat comes nearest in the documents:\n\n> Ten. [1]", "Ten weeks [1].\n\n> Ten. [1]"),
         ("Ten weeks [1].\n\n\n  It is paid.", "Ten weeks [1].\n\n\n  It is paid."),
     ],

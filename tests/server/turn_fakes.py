@@ -111,13 +111,16 @@ class Reversing:
 class Showing(Reversing):
     """A cross-encoder that shows states, all alike, and finds each passage as likely as it is told."""
 
-    def __init__(self, score: float, reads_conversations: bool = False) -> None:
+    def __init__(self, score: float, reads_conversations: bool = False, relevance: float = 0.0) -> None:
         super().__init__(reads_conversations)
-        self.reader, self.score = self, score
+        self.reader, self.score, self.relevance = self, score, relevance
 
     def rerank(self, question: str, hits: Sequence[Hit], *args: Any, **options: Any) -> list[Hit]:
         super().rerank(question, hits, *args, **options)
-        return [replace(hit, score=self.score, relevance=0.0, tokens=states_of(hit.passage.text)) for hit in hits]
+        return [
+            replace(hit, score=self.score, relevance=self.relevance, tokens=states_of(hit.passage.text))
+            for hit in hits
+        ]
 
 
 def states_of(text: str) -> TokenStates:

@@ -247,7 +247,7 @@ def markdown_report(insights: Insights, days: int) -> str:
     lines = [
         f"# What was asked in {days} days",
         "",
-        f"{insights.turns} questions by {insights.people} people.",
+        f"Questions: {insights.turns}, people: {insights.people}.",
         "",
         "## Topics",
         "",

@@ -13,7 +13,9 @@
     const found = answer.said;
     part("insights-report").href = address("/report.md");
     part("insights-table").href = address("/topics.csv");
-    part("insights-sum").textContent = found.turns ? `${found.turns.toLocaleString()} questions by ${found.people.toLocaleString()} people, ${found.topics.length} topics, ${found.gaps.length} gaps` : "Nobody asked anything in these days.";
+    const counted = (count, one, many) => `${count.toLocaleString()} ${count === 1 ? one : many}`;
+    const counts = [[found.turns, "question", "questions"], [found.people, "person", "people"], [found.topics.length, "topic", "topics"], [found.gaps.length, "gap", "gaps"]].map((parts) => counted(...parts));
+    part("insights-sum").textContent = found.turns ? `${counts[0]} by ${counts.slice(1).join(", ")}` : "Nobody asked anything in these days.";
     const topics = found.topics.map((one) => [
       one.name, lines(one.questions.slice(0, 3)), one.turns, share(one.turns, one.earlier), one.unanswered, `${one.rated_up} / ${one.rated_down}`,
       lines(one.sections.slice(0, 1).map(place)),

@@ -23,9 +23,9 @@ async function show() {
     bench.plot("Turns a day", [
       { name: "answered", points: points((one) => one.turns - one.asked - one.refused - one.failed - one.doubted) },
       { name: "doubted", points: points((one) => one.doubted) },
-      { name: "asked back", points: points((one) => one.asked) },
+      { name: "asked back", points: points((one) => one.asked), colour: 4 },
       { name: "refused", points: points((one) => one.refused) },
-      { name: "failed", points: points((one) => one.failed) },
+      { name: "failed", points: points((one) => one.failed), colour: 2 },
     ], { bars: true, named }),
     bench.plot("Sentences of answers", [
       { name: "supported", points: points((one) => one.sentences - one.unsupported) },

@@ -133,8 +133,8 @@ QUOTED = 0.15
 SURE, ANSWERED = 0.35, 0.89
 """Quotes are shown with a doubt if they hold the answer with less than the first chance, or the passages have one with
 less than the second; chosen in `docs/lab/citations.md`."""
-LIKELY = 0.5
-"""Quotes that hold the answer with this chance leave nothing to ask back."""
+LIKELY = 0.8
+"""Quotes that hold the answer with this chance leave nothing to ask back; chosen in `docs/lab/evaluation.md`."""
 KEY = 0.3
 """A sentence of a longer quote that answers with this chance is made bold; chosen in `docs/lab/citations.md`."""
 GROWN = 600

@@ -64,7 +64,7 @@ def test_a_turn_asks_back_with_what_it_found() -> None:
     assert end.answerable is not None
 
 
-@pytest.mark.parametrize(("score", "status"), [(0.999, "quoted"), (0.2, "asked")])
+@pytest.mark.parametrize(("score", "status"), [(0.999, "quoted"), (0.8, "asked"), (0.2, "asked")])
 def test_nothing_is_asked_where_a_sentence_surely_answers(score: float, status: str) -> None:
     turns = engine(collection=Sections(), settings=asking(rerank="always"), reranker=Showing(score))
     assert done(play(turns, "it still fails")).status == status

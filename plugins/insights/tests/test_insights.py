@@ -177,7 +177,7 @@ def test_reports_and_tables_hold_no_markup_and_no_formula_of_a_visitor(running: 
         report = agent.get("/v1/insights/report.md", params={"days": 2})
         table = agent.get("/v1/insights/topics.csv")
     assert report.headers["content-type"].startswith("text/markdown")
-    assert "1 questions by 1 people." in report.text
+    assert "Questions: 1, people: 1." in report.text
     assert "<img" not in report.text.replace("\\<", "")
     assert "**bold**" not in report.text
     assert "## Topics" in report.text

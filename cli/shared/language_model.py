@@ -55,8 +55,8 @@ def open_task_runner(
     engine = open_engine(settings.model_copy(update={"llm": patient}))
     if isinstance(engine, NoEngine):
         raise SettingsError(
-            "Making propositions and dialogs needs a language model: give --model, such as "
-            "qwen2.5-coder-1.5b-instruct, which runs here."
+            "Making propositions and dialogs needs a language model: give --model, such as qwen3-4b-instruct-2507, or "
+            "the address of a server (http://…/v1)."
         )
     here = isinstance(engine, LocalEngine)
     try:
@@ -131,8 +131,9 @@ def tell_small(state: State, model: str) -> None:
     if size < SMALL_BYTES:
         state.err.print(
             f"{file.name} is too small for dialogs: models of 1.5 billion parameters or fewer leave every follow-up "
-            "complete, so that a rewriter learns nothing from it. Give --model a larger one or the address of a server "
-            "(http://…/v1). Propositions are fair; `anaphora synth --until propositions` makes these alone.",
+            "complete, so that a rewriter learns nothing from it. Give --model a larger one, such as "
+            "qwen3-4b-instruct-2507, or the address of a server (http://…/v1). Propositions are fair; `anaphora synth "
+            "--until propositions` makes these alone.",
             style="yellow",
         )
 

@@ -93,9 +93,9 @@ PATIENT = 60.0
 """Seconds a new rewriter may take for a turn while it is judged."""
 NO_PAIRS = (
     "There is nothing to make pairs from: name a language model that writes dialogs with --model (such as "
-    "qwen2.5-coder-1.5b-instruct, which runs here), a folder of "
-    "`anaphora synth` with --dialogs, give reviewed feedback or rows of your own with --also, or review turns on the "
-    "workbench and take --from review."
+    "qwen3-4b-instruct-2507, or the address of a server, http://…/v1), a folder of `anaphora synth` with "
+    "--dialogs, give reviewed feedback or rows of your own with --also, or review turns on the workbench and take "
+    "--from review."
 )
 UNMEASURED = (
     "Rows say how questions are worded, not where answers stand, so there is nothing to measure on: the run is "

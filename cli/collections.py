@@ -18,6 +18,7 @@ T = TypeVar("T")
 app = typer.Typer(help="List and delete collections, and say who may use them.")
 
 
+@app.command("list", hidden=True)
 @app.callback(invoke_without_command=True)
 def list_all(context: typer.Context) -> None:
     """List the collections: documents, passages, age and version."""

@@ -24,6 +24,7 @@ Run = Annotated[str, typer.Argument(help="A run from `anaphora models runs`.", s
 Reranker = Annotated[bool, typer.Option("--reranker", help="A cross-encoder, and no rewriter.")]
 
 
+@app.command("list", hidden=True)
 @app.callback(invoke_without_command=True)
 def list_models(ctx: typer.Context) -> None:
     """List the models: name, kind, size, licence, and whether each is fetched."""

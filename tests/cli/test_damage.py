@@ -183,7 +183,7 @@ def test_a_server_whose_mapped_files_are_cut_short_lives_on(
         try:
             assert process.stdout is not None
             url = process.stdout.readline().split(" at ")[1].split()[0]
-            with httpx.Client(base_url=url, timeout=30, verify=False) as client:
+            with httpx.Client(base_url=url, timeout=90, verify=False) as client:
                 assert searched_rightly(client, "docs")
                 for file in ("vectors.npy", "lexical/data.csc.index.npy", "lexical/indices.csc.index.npy"):
                     empty(newest / file)

@@ -63,7 +63,7 @@ def test_a_plain_installation_serves_a_folder_and_answers(model_home: Path, docu
         assert "Anaphora serves docs at http://127.0.0.1:" in said, said
         assert said.endswith(" (3 documents, answered in quotes, without a model; Ctrl-C ends)\n"), said
         url = said.split(" at ")[1].split()[0]
-        with httpx.Client(base_url=url, timeout=30, verify=False) as client:
+        with httpx.Client(base_url=url, timeout=90, verify=False) as client:
             assert client.get("/ready").status_code == 200
             assert "text/html" in client.get("/").headers["content-type"]
             request = {"model": "docs", "messages": [{"role": "user", "content": "How long is parental leave?"}]}

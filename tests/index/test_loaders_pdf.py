@@ -362,7 +362,7 @@ def test_recognising_ends_with_its_worker(tmp_path: Path) -> None:
 
         with pytest.raises(IndexingCancelled):
             pool.parse(path, "made.pdf", 64, seen)
-        psutil.wait_procs(started, timeout=30)
+        psutil.wait_procs(started, timeout=90)
         assert not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in started)
 
 

@@ -19,7 +19,7 @@ from testing.encoder import WordEncoder
 from tests.index.hostile_files import HOSTILE, SMALL_MB, inline_markup, many_numbers
 
 # Far more than any honest file here takes, and far less than the hostile ones.
-SMALL = Limits(seconds=2.0, memory_mb=700)
+SMALL = Limits(seconds=6.0, memory_mb=700)
 NARROW = Limits(seconds=170.0, memory_mb=300)
 SLOW = inline_markup(4_000_000)
 
@@ -87,7 +87,7 @@ def test_a_worker_reads_one_file_after_the_other(pool: ParserPool, page: Path, w
 @pytest.mark.parametrize(
     ("name", "data", "limits", "why"),
     [
-        ("s.rst", SLOW, SMALL, "2 seconds"),
+        ("s.rst", SLOW, SMALL, "6 seconds"),
         pytest.param("s.jsonl", many_numbers(), NARROW, "300 MiB of memory", marks=pytest.mark.extended),
     ],
 )

@@ -241,7 +241,7 @@ def test_what_is_no_json_is_a_400(running: Any, body: bytes) -> None:
 
 def test_a_large_body_is_refused_before_it_is_read(running: Any) -> None:
     address = httpx.URL(running.url)
-    connection = http.client.HTTPConnection(address.host, address.port or 0, timeout=30)
+    connection = http.client.HTTPConnection(address.host, address.port or 0, timeout=90)
     connection.putrequest("POST", "/v1/search")
     connection.putheader("Content-Type", "application/json")
     connection.putheader("Content-Length", str(1 << 40))

@@ -182,7 +182,7 @@ def test_it_ends_with_its_parent_even_by_kill_9(model: str, tmp_path: Path) -> N
     assert alive(int(pid))
     parent.kill()
     parent.communicate()
-    eventually(lambda: not alive(int(pid)), seconds=30)
+    eventually(lambda: not alive(int(pid)))
     # The next engine of this user tidies up after it.
     with open_engine(Settings(home=tmp_path, llm=LLMSettings(model=model))):
         assert not Path(folder).exists()

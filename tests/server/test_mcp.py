@@ -39,7 +39,7 @@ def with_client(running: Running, secret: str, work: Any) -> Any:
     async def run() -> Any:
         headers = {"Authorization": f"Bearer {secret}"}
         async with (
-            httpx2.AsyncClient(headers=headers, timeout=30) as http,
+            httpx2.AsyncClient(headers=headers, timeout=90) as http,
             Client(streamable_http_client(f"{running.url}/mcp", http_client=http)) as client,
         ):
             return await work(client)

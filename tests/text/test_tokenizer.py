@@ -78,7 +78,7 @@ def test_every_thread_has_a_stemmer_of_its_own(monkeypatch: pytest.MonkeyPatch) 
             return list(self.stemmer.stemWords(words))
 
     def use(_: int) -> tuple[list[str], list[str], str]:
-        together.wait(timeout=30)
+        together.wait(timeout=90)
         return tokenize("renewing licences"), stems("renewing licences"), stem("renewing")
 
     monkeypatch.setitem(sys.modules, "Stemmer", SimpleNamespace(Stemmer=OwnedStemmer))

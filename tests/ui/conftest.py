@@ -198,7 +198,6 @@ class Visitor:
     def __init__(self, context: BrowserContext, address: str) -> None:
         self.address = address
         self.page: Page = context.new_page()
-        self.page.set_default_timeout(90_000)  # for busy machines
         self.foreign: list[str] = []
         self.complaints = record_complaints(self.page)
         self.page.on("request", lambda request: self._note_request(request.url))

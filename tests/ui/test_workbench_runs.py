@@ -33,7 +33,6 @@ def bench(browser: Browser, site: Site) -> Iterator[Page]:
         base_url=site.address, viewport={"width": 1280, "height": 900}, service_workers="block"
     )
     page = context.new_page()
-    page.set_default_timeout(90_000)
     complaints = record_complaints(page)
     page.on("dialog", lambda dialog: dialog.accept())
     yield page

@@ -484,7 +484,6 @@ def test_a_person_signs_in_at_another_site_and_leaves_it(browser: Browser, open_
         here = door.url.replace("127.0.0.1", "localhost")
         context = browser.new_context()
         page = context.new_page()
-        page.set_default_timeout(90_000)
         page.goto(f"{here}/a")
         assert page.url == f"{here}/login?next=/a"
         page.get_by_text("Sign in with").click()

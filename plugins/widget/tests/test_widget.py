@@ -67,7 +67,6 @@ def test_a_web_site_shows_the_chat_and_no_other_site_does(
         )
     context = browser.new_context(service_workers="block")
     page = context.new_page()
-    page.set_default_timeout(90_000)
     page.goto(f"http://localhost:{port}/reader.html")
     page.click("button:text('Ask us')")
     frame = page.frame_locator("iframe")
@@ -109,7 +108,6 @@ def open_chat(browser: Browser, running: Running, folder: Path, address: str) ->
         "utf-8",
     )
     page = browser.new_context(service_workers="block").new_page()
-    page.set_default_timeout(90_000)
     page.goto(address)
     page.click("button:text('Ask the documentation')")
     return page
@@ -177,7 +175,6 @@ def test_the_site_and_its_visitor_drive_it(
     )
     context = browser.new_context(service_workers="block")
     page = context.new_page()
-    page.set_default_timeout(90_000)
     page.goto(f"http://127.0.0.1:{port}/")
     page.wait_for_selector("button:text('Ask us')")
     page.keyboard.press("Control+i")
@@ -320,7 +317,6 @@ def test_typing_finds_sections_and_a_visitor_picks_the_version(
         )
     context = browser.new_context(service_workers="block")
     page = context.new_page()
-    page.set_default_timeout(90_000)
     page.goto(f"http://127.0.0.1:{port}/")
     page.click("button:text('Ask the documentation')")
     frame = page.frame_locator("iframe")

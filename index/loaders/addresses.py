@@ -89,7 +89,7 @@ def addressed(document: Document, about: About) -> Document:
 def _read(path: Path) -> dict[str, About]:
     try:
         values = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return values if isinstance(values, dict) else {}
 

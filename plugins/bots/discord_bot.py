@@ -88,7 +88,7 @@ def pieces(answer: BotAnswer) -> list[str]:
                 messages.append(fence)
             messages[-1] += f"\n{part}" if messages[-1] else part
         if line.lstrip().startswith("```"):
-            fence = "" if fence else line.strip()
+            fence = "" if fence else line.strip()[:LABEL_CHARS]
     return [message.strip("\n") or "…" for message in messages]
 
 

@@ -43,9 +43,12 @@ def add_handlers(app: AsyncApp, threads: Threads) -> None:
     """Let an app answer mentions, direct messages, further questions in its threads, and its buttons."""
 
     async def answer(client: Any, team: str, channel: str, at: str, person: str, text: str) -> None:
-        told = await client.chat_postMessage(channel=channel, thread_ts=at, text=WAITING)
+        # Slack would ask the addresses in an answer by itself, and so tell others what a document made it write.
+        still = {"unfurl_links": False, "unfurl_media": False}
+        told = await client.chat_postMessage(channel=channel, thread_ts=at, text=WAITING, **still)
         given = await threads.answer(f"slack:{team}:{channel}:{at}", f"slack:{team}:{person}", text)
-        await client.chat_update(channel=channel, ts=told["ts"], text=sanitize_line(given.text), blocks=blocks(given))
+        plain = html.escape(sanitize_line(given.text), quote=False)[:SOURCES_CHARS]
+        await client.chat_update(channel=channel, ts=told["ts"], text=plain, blocks=blocks(given))
 
     async def heard(event: dict[str, Any], context: Any, client: Any) -> None:
         if event.get("bot_id") or event.get("subtype") or not event.get("user"):

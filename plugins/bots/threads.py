@@ -30,6 +30,7 @@ THREADS = Table(
 TABLES = TableGroup(_METADATA, erased=(THREADS,))
 
 _MARKER = re.compile(r"\[(\d{1,3})\](?!\()")
+_IMAGE = re.compile(r"!+(?=\[)")
 REMEMBERED = 1000
 """Messages of which a second delivery is known."""
 
@@ -143,7 +144,10 @@ def _put(connection: Connection, row: dict[str, object]) -> None:
 
 
 def linked(text: str, sources: dict[int, CitedSource]) -> str:
-    """Return Markdown in which `[n]` is the number that people read, and a link where the source has an address."""
+    """Return Markdown in which `[n]` is the number that people read, and a link where the source has an address.
+
+    An image becomes a link: whoever shows it would ask its address.
+    """
 
     def marked(match: re.Match[str]) -> str:
         source = sources.get(int(match[1]))
@@ -151,7 +155,7 @@ def linked(text: str, sources: dict[int, CitedSource]) -> str:
             return match[0]
         return f"[[{source.number}]]({safe_address(source.url)})" if source.url else f"[{source.number}]"
 
-    return _MARKER.sub(marked, text)
+    return _MARKER.sub(marked, _IMAGE.sub("", text))
 
 
 def safe_address(url: str) -> str:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 import httpx
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ValidationError
 
 from plugins.handoff import HandoffSettings, store
 from server.guard import AddressGuard
@@ -153,7 +153,7 @@ def _post(
             raise DeliveryFailed(f"{urlsplit(url).hostname} answered {answer.status_code}: {bytes(read[:200])!r}")
     try:
         reply = json.loads(read or b"{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return reply if isinstance(reply, dict) else {}
 
@@ -230,7 +230,7 @@ async def deliver_due(core: ServiceCore, now: float | None = None) -> None:
         try:
             content = Content.model_validate_json(row.content)
             reference = await asyncio.to_thread(send, settings, content)
-        except DeliveryFailed as error:
+        except (DeliveryFailed, ValidationError) as error:
             log.warning("hand-off %s could not be delivered and is tried again: %s", row.id, error)
             await database.write(store.failed, row.id, row.tries, str(error))
         else:

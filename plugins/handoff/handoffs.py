@@ -16,13 +16,18 @@ from plugins.handoff.asking import mentions_person
 from plugins.handoff.delivering import Content, Exchange
 from plugins.handoff.store import HandoffRecord
 from server.api.dependencies import Listing, Service, StrictBody
+from server.api.security.throttle import network
 from server.chat import StoredTurn
 from server.chat.authorization import MAX_LISTED, ServiceBase, requires
-from server.chat.error_mapping import Conflict, Forbidden, InvalidRequest, clean
+from server.chat.error_mapping import Conflict, Forbidden, InvalidRequest, LimitReached, clean
 from server.store import turns
 from server.store.records import View
+from text.sanitize import is_showable, sanitize_line, sanitize_text
+from text.translation import gettext
 
 MAX_MESSAGE_CHARS, MAX_CONTACT_CHARS = 4000, 254
+PER_HOUR = 30
+"""Conversations that one key, or person, hands over from one address; the key of a web site is known to everybody."""
 TURNS = 20
 """Turns that go along, the newest."""
 _MARKERS = re.compile(r" ?\[\d{1,3}\]")
@@ -67,7 +72,8 @@ class HandoffService(ServiceBase):
     async def hand_over(self, turn_id: str, new: NewHandoff) -> str:
         """Keep the conversation up to a turn for its delivery; return the hand-off's id.
 
-        Raises NotFound, Forbidden while nothing takes it, Conflict for a second time, InvalidRequest without consent.
+        Raises NotFound, Forbidden while nothing takes it, Conflict for a second time, InvalidRequest without consent,
+        LimitReached.
         """
         settings = self.core.settings.of(HandoffSettings)
         if settings.kind in ("", "link"):
@@ -76,15 +82,20 @@ class HandoffService(ServiceBase):
         if not new.consent:
             raise InvalidRequest("A conversation is handed over with the visitor's consent alone.", param="consent")
         contact = clean(new.contact, MAX_CONTACT_CHARS, "contact").strip()
-        if contact and not _CONTACT.fullmatch(contact):
+        if contact and not (_CONTACT.fullmatch(contact) and is_showable(contact)):
             raise InvalidRequest("This is no e-mail address.", param="contact")
+        who = self.principal
+        if waits := await self.core.limits.hit(
+            "handoffs", f"{who.account} {network(who.origin)}", PER_HOUR, seconds=3600
+        ):
+            raise LimitReached(gettext("You have asked a lot; please wait a little."), retry_after=waits)
         content = Content(
             id=uuid.uuid4().hex,
             created=time.time(),
             collection=turn.collection,
             reason=reason(conversation, turn.id),
             contact=contact if settings.asks_contact else "",
-            message=clean(new.message, MAX_MESSAGE_CHARS, "message").strip(),
+            message=sanitize_text(clean(new.message, MAX_MESSAGE_CHARS, "message")).strip(),
             conversation=[_exchange(one) for one in conversation[-TURNS:]],
         )
         belongs = await self.reached(turn.collection)
@@ -114,10 +125,10 @@ class HandoffService(ServiceBase):
 
 def _exchange(turn: StoredTurn) -> Exchange:
     cited = turn.done.citations if turn.done else []
-    sources = {(" › ".join((citation.title, *citation.heading)), citation.url) for citation in cited}
+    sources = {(sanitize_line(" › ".join((citation.title, *citation.heading))), citation.url) for citation in cited}
     return Exchange(
-        question=turn.question,
-        answer=_MARKERS.sub("", turn.answer),
+        question=sanitize_text(turn.question),
+        answer=sanitize_text(_MARKERS.sub("", turn.answer)),
         status=turn.status,
         sources=[{"title": title, "url": url} for title, url in sorted(sources)],
     )

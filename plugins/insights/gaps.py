@@ -6,6 +6,7 @@ or the answer that a person wrote. Nothing of it is stored.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -67,4 +68,5 @@ def draft(questions: Sequence[str]) -> str:
 
 def escaped(text: str) -> str:
     """Return a text without what Markdown or HTML would read as its own."""
-    return "".join(f"\\{char}" if char in "\\`*_[]<>|#" else char for char in sanitize_line(text))
+    line = "".join(f"\\{char}" if char in "\\`*_[]<>|#~&" else char for char in sanitize_line(text))
+    return re.sub(r"^(\d*)([-+=.):])", r"\1\\\2", line)  # no list, rule or underline

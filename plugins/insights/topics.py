@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,7 +35,8 @@ READ = 3000
 SHOWN, EXAMPLES, NAMED = 50, 5, 3
 ALIKE = 0.6
 """Cosine from which on two questions ask for the same."""
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = re.compile(r"(^|[;\t])(?=\s*[=+@\-＝＋－＠])")
+"""Where a spreadsheet that parts cells at this sign, or at another one, reads a formula."""
 
 router = APIRouter(tags=["Insights"])
 
@@ -289,7 +291,7 @@ def csv_table(insights: Insights) -> str:
         for topic in topics:
             nearest = topic.sections[0].document_id if topic.sections else ""
             cells = (kind, topic.name, *(getattr(topic, count) for count in counts), topic.questions[0], nearest)
-            table.writerow(f"'{cell}" if str(cell).startswith(_FORMULA) else cell for cell in cells)
+            table.writerow(_FORMULA.sub(r"\1'", str(cell)) for cell in cells)
     return out.getvalue()
 
 

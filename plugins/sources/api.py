@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlencode, urlsplit
 
+from index.loaders.markdown import web_address
 from plugins.sources.fetcher import Fetcher
 from plugins.sources.source import Guard, Item, Known, Pause, Source, SourceError, size_problem
 from text.sanitize import sanitize_line
 
 LIST_BYTES = 64 << 20
-"""An answer of the API at most."""
+"""An answer of the API at most, and all of a list together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +47,19 @@ class ApiConnector:
         self._fetcher = Fetcher(guard, LIST_BYTES)
         self._max_bytes = max_bytes
         self._pause: Pause = lambda seconds: None
+        self._read_bytes = 0
 
     def close(self) -> None:
         self._fetcher.close()
 
     def items(self, previous: Mapping[str, Known], pause: Pause) -> Iterator[Item]:
         """See `Connector`. Nothing is named before the whole list is there."""
-        self._pause = pause
+        self._pause, self._read_bytes = pause, 0
         pause(0)
         with _expected(self.source.location):
             entries = {entry.key: entry for entry in islice(self.entries(), self.source.pages)}
         for entry in entries.values():
+            self._read_bytes = 0
             before = previous.get(entry.key)
             content, problem = None, ""
             if before is None or before.version != entry.version:
@@ -69,7 +72,8 @@ class ApiConnector:
             if problem:
                 yield Item(entry.key, problem=problem)
             else:
-                yield Item(entry.key, entry.version, content, entry.url, sanitize_line(entry.title), self.suffix)
+                title, url = sanitize_line(str(entry.title)), web_address(entry.url)
+                yield Item(entry.key, str(entry.version), content, url, title, self.suffix)
 
     def entries(self) -> Iterator[Entry]:
         """List the documents, newest first. Raises SourceError."""
@@ -84,7 +88,10 @@ class ApiConnector:
         return {"Authorization": f"Bearer {self.token}"} if self.token else {}
 
     def read(self, url: str, body: object = None, **parameters: object) -> Any:
-        """Return the JSON of an answer. No redirect is followed, for credentials go along. Raises SourceError."""
+        """Return the JSON of an answer. No redirect is followed, for credentials go along. Raises SourceError.
+
+        All that is read for a list, or for a document, has a limit together.
+        """
         self._pause(0)
         query = urlencode({name: value for name, value in parameters.items() if value not in ("", None)})
         address = f"{url}?{query}" if query else url
@@ -94,9 +101,12 @@ class ApiConnector:
             wait = answer.headers.get("retry-after", "")
             more = f"; it wants {wait[:10]} seconds of pause" if wait else ""
             raise SourceError(f"{url} is answered with HTTP {answer.status}{more}: check the address and its token")
+        self._read_bytes += len(answer.body)
+        if self._read_bytes > LIST_BYTES:
+            raise SourceError(f"{self.source.location} lists more than {LIST_BYTES >> 20} MiB: read fewer pages")
         try:
             return json.loads(answer.body)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise SourceError(f"{url} answers no JSON") from error
 
 
@@ -111,7 +121,7 @@ def _expected(url: str) -> Iterator[None]:
 
 def thread_markdown(title: str, question: str, answers: Sequence[str]) -> str:
     """Return a question with its answers as Markdown."""
-    parts = [f"# {sanitize_line(title)}", "## Question", question or "…"]
+    parts = [f"# {sanitize_line(str(title))}", "## Question", question or "…"]
     for answer in answers:
         parts += ["## Answer", answer]
     return "\n\n".join(parts) + "\n"
@@ -125,5 +135,5 @@ def thread_html(title: str, question: str, answers: Sequence[str]) -> str:
 
 def page_html(title: str, body: str) -> str:
     """Return HTML as a page."""
-    name = escape(sanitize_line(title))
+    name = escape(sanitize_line(str(title)))
     return f"<html><head><title>{name}</title></head><body><main><h1>{name}</h1>{body}</main></body></html>"

@@ -47,14 +47,18 @@ class ConfluenceConnector(ApiConnector):
             address = f"{wiki}/api/v2/spaces/{quote(str(spaces[0]['id']))}/pages?status=current&limit={_PER_PAGE}"
         else:
             address = f"{wiki}/rest/api/content?spaceKey={quote(space)}&type=page&expand=version&limit={_PER_PAGE}"
-        while address:
+        for _ in range(self.source.pages):
+            if not address.startswith(f"{self.origin}/"):
+                raise SourceError(f"{wiki} goes on at {address[:200]}: the token is not sent there")
             listed = self.read(address)
             for row in listed["results"]:
                 url = f"{wiki}{row['_links']['webui']}"
                 yield Entry(f"pages/{row['id']}", str(row["version"]["number"]), row["title"], url, row)
             following = listed["_links"].get("next")
             # Of the cloud it begins with /wiki, of a Data Center with /rest.
-            address = urljoin(f"{wiki}/", following if self._is_cloud else following.lstrip("/")) if following else ""
+            if not following:
+                return
+            address = urljoin(f"{wiki}/", following if self._is_cloud else following.lstrip("/"))
 
     def text(self, entry: Entry) -> str:
         """See `ApiConnector`."""

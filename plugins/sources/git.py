@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -28,6 +29,7 @@ _POLL_SECONDS = 0.05
 _OUTPUT_BYTES = 32 << 20
 """What git may say: the names of some 300,000 files."""
 _FREE_BYTES = 256 << 20
+_HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+")
 _SETTINGS = {
     "protocol.allow": "never",
     "protocol.https.allow": "always",
@@ -57,7 +59,7 @@ class GitConnector:
         self._repository = cache / "repository.git"
         self._guard = guard
         self._max_bytes = max_bytes
-        self._address = urlsplit(source.location)
+        self._address = urlsplit(_ascii(source.location))
         place = source.location.rstrip("/").removesuffix(".git")
         template = _LINKS.get(self._address.hostname or "", "")
         self._link = template.format(place=place, branch=source.branch or "HEAD")
@@ -68,7 +70,7 @@ class GitConnector:
             self._run(pause, "init", "--quiet", "--bare", "--template=")
         branch = f"refs/heads/{self._source.branch}" if self._source.branch else "HEAD"
         options = ("--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head")
-        self._run(pause, "fetch", *options, "--", self._source.location, f"+{branch}:{_HEAD}")
+        self._run(pause, "fetch", *options, "--", self._address.geturl(), f"+{branch}:{_HEAD}")
         below = ["--", self._source.path] if self._source.path else []
         listing = self._run(pause, "ls-tree", "-r", "-z", "-l", "--full-tree", _HEAD, *below)
         with self._started("cat-file", "--batch") as reader:
@@ -163,6 +165,20 @@ class GitConnector:
         for number, (name, value) in enumerate(settings.items()):
             environment |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
         return environment
+
+
+def _ascii(location: str) -> str:
+    """Return an address whose host is spelt as it is asked for: git would look another spelling up by itself."""
+    import httpx
+
+    try:
+        address = httpx.URL(location)
+    except httpx.InvalidURL as error:
+        raise SourceError(f"{location} is no address: {error}") from error
+    host = address.raw_host.decode()
+    if not _HOST.fullmatch(host):
+        raise SourceError(f"{location} names a host of other signs than letters, digits, dots and dashes")
+    return str(address)
 
 
 def _blob(reader: subprocess.Popen[bytes], blob: str, size: int) -> bytes:

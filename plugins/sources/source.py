@@ -113,6 +113,8 @@ class Source(BaseModel):
             parts = urlsplit(address)
             if parts.scheme not in ("http", "https") or not parts.hostname or not is_showable(address):
                 raise ValueError("it is no address that begins with https:// or http://")
+            if parts.port == 0:  # reading it refuses what is no port
+                raise ValueError("it names no port that there is")
             if "@" in parts.netloc:
                 raise ValueError("leave user and password out of the address: the page on sources says where they go")
         return self

@@ -55,8 +55,8 @@ class GitHubConnector(_ClosedIssues):
 
     def _discussions(self) -> Iterator[Entry]:
         owner, _, name = self.path.partition("/")
-        after, more = None, True
-        while more:
+        after = None
+        for _ in range(self.source.pages):
             body = {"query": _DISCUSSIONS, "variables": {"owner": owner, "name": name, "after": after}}
             data = (self.read(f"{self._api}/graphql", body).get("data") or {}).get("repository")
             if data is None:
@@ -64,6 +64,8 @@ class GitHubConnector(_ClosedIssues):
             for row in data["discussions"]["nodes"]:
                 yield Entry(f"discussions/{row['number']}", row["updatedAt"], row["title"], row["url"], row)
             more, after = (data["discussions"]["pageInfo"][name] for name in ("hasNextPage", "endCursor"))
+            if not more:
+                return
 
     def text(self, entry: Entry) -> str:
         """See `ApiConnector`."""

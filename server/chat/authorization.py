@@ -27,6 +27,7 @@ from server.chat.error_mapping import (
 from server.chat.loaded_models import CollectionSummary
 from server.store import collection_rows, turns
 from server.store.records import StoredTurn
+from text.files import is_name
 
 if TYPE_CHECKING:
     from index.collection import Collection
@@ -76,7 +77,9 @@ class ServiceBase:
 
     async def reached(self, collection: str) -> Ownership:
         """Return the owner of a new row for `collection`, which may not exist yet. Raises NotFound where it is granted
-        to no group of whoever acts."""
+        to no group of whoever acts, and for what no collection can be called."""
+        if not is_name(collection):
+            raise no_collection(collection)
         group = await self._group(collection)
         if group is None:
             self.note("collection.reach", collection=collection, outcome="not_granted")

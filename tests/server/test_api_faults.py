@@ -40,6 +40,17 @@ def stored(client: httpx.Client, conversation: str) -> dict[str, Any]:
     return {turn["id"]: turn for turn in client.get(f"/v1/conversations/{conversation}").json()["messages"]}
 
 
+@pytest.mark.parametrize("name", ["\ud800", "\0", "a/b", "\u202edocs"])
+@pytest.mark.parametrize("path", ["/v1/search", "/v1/chat/completions", "/v1/conversations"])
+def test_what_no_collection_can_be_called_is_no_fault_of_the_server(running: Any, path: str, name: str) -> None:
+    names = {"collection": name} if path != "/v1/chat/completions" else {**COMPLETION, "model": name}
+    question = {"query": "How long?"} if path == "/v1/search" else {}
+    with running.client(headers={"Content-Type": "application/json"}) as client:
+        answer = client.post(path, content=json.dumps({**question, **names}))
+    assert 400 <= answer.status_code < 500, answer.text
+    assert "error" in answer.json()
+
+
 def test_a_reader_who_leaves_a_stream_stops_the_model(running: Any, llm: Any) -> None:
     llm.pieces, llm.pace = ["word "] * 2000, 0.02
     with running.client() as client:
@@ -296,7 +307,7 @@ def test_a_killed_server_loses_no_turn_it_acknowledged(settings_for: Any, serve:
     try:
         assert process.stdout is not None
         url = process.stdout.readline().strip()
-        with httpx.Client(base_url=url, timeout=30, verify=False) as client:
+        with httpx.Client(base_url=url, timeout=90, verify=False) as client:
             conversation = begin(client)
             finished = client.post(f"/v1/conversations/{conversation}/turns", json=QUESTION).headers["x-turn-id"]
             llm.pieces, llm.pace = ["word "] * 2000, 0.01

@@ -74,10 +74,11 @@ def test_long_answers_are_several_messages_and_code_stays_code() -> None:
     assert all(len(part) <= MESSAGE_CHARS + 10 and part.count("```") % 2 == 0 for part in sent)
     assert sent[1].startswith("```python\nline")
     assert sent[-1].endswith(r"-# [1] A \[b\]\(c\) \*d\*")
+    assert all(len(part) <= MESSAGE_CHARS + 10 for part in pieces(BotAnswer("```" + "x " * 2000 + "\nend " * 900)))
 
 
 def test_markers_are_links_that_nothing_ends_early() -> None:
     sources = {7: CitedSource(1, "Leave", "https://docs.example/a(b) c"), 8: CitedSource(2, "Form", "")}
-    assert (
-        linked("So [7] and [8], not [9].", sources) == "So [[1]](https://docs.example/a%28b%29%20c) and [2], not [9]."
+    assert linked("So [7] and [8], not ![9](https://x).", sources) == (
+        "So [[1]](https://docs.example/a%28b%29%20c) and [2], not [9](https://x)."
     )

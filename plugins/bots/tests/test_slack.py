@@ -58,7 +58,9 @@ def live(documents: Path, tmp_path: Path) -> Path:
 async def answered(slack: FakeSlack) -> dict[str, Any]:
     """The bot's messages: it posts a sign that it reads, and puts the answer in its place."""
     waiting = await slack.call("chat.postMessage")
+    assert (waiting["unfurl_links"], waiting["unfurl_media"]) == (False, False), "no address of an answer is asked"
     given = await slack.call("chat.update")
+    assert "<" not in given["text"], "what is read aloud calls nobody"
     return {**given, "thread": waiting["thread_ts"]}
 
 
@@ -83,6 +85,9 @@ def test_a_thread_is_a_conversation_whose_answers_cite_and_can_be_rated(settings
             # A message that is nobody's question, and the same one twice.
             await slack.message("Lunch?")
             await slack.message("<@UBOT>", kind="app_mention")
+            await slack.message("<@UBOT> Who walks the unicorn &lt;!channel&gt;?", kind="app_mention")
+            refused = await answered(slack)
+            assert "<\u200b!channel>" in refused["blocks"][0]["text"], "the words that were searched, and no call"
             await slack.message("<@UBOT> What does a new badge cost?", kind="app_mention")
             assert "twenty euros" in (await answered(slack))["blocks"][0]["text"]
             assert slack.calls.empty()

@@ -24,6 +24,7 @@ class Desk:
         self.requests: list[tuple[str, dict[str, str], bytes]] = []
         self.mails: list[EmailMessage] = []
         self.away = False
+        self.reply = b""
 
 
 @contextmanager
@@ -41,7 +42,7 @@ def http_desk() -> Iterator[tuple[Desk, str]]:
             return answers.get(self.path, lambda _: self.answer(404, {"message": "Not Found"}))(json.loads(body))
 
         def hook(self, _: dict[str, Any]) -> None:
-            self.answer(204)
+            self.answer(200, desk.reply)
 
         def issue(self, fields: dict[str, Any]) -> None:
             if self.headers["Authorization"] != f"Bearer {TOKEN}":

@@ -114,7 +114,8 @@ def test_it_is_delivered_signed_with_consent_and_once(running: Running, desk: tu
         place = f"/v1/turns/{turn}/handoff"
         assert client.post(place, json={"consent": False}).status_code == 400
         assert client.post(place, json={"consent": True, "contact": "a@b\nBcc: x@y.example"}).status_code == 400
-        body = {"consent": True, "contact": "ada@example.org", "message": "It is for school."}
+        assert client.post(place, json={"consent": True, "contact": "a\u202e@b.example"}).status_code == 400
+        body = {"consent": True, "contact": "ada@example.org", "message": "It is\x1b[2J for \u202eschool."}
         answer = client.post(place, json=body)
         assert answer.status_code == 202
         assert client.post(place, json=body).status_code == 409
@@ -124,10 +125,33 @@ def test_it_is_delivered_signed_with_consent_and_once(running: Running, desk: tu
         assert headers["anaphora-signature"] == signature(TOKEN, headers["anaphora-timestamp"], sent)
         content = json.loads(sent)
         assert (content["contact"], content["reason"]) == ("ada@example.org", "refused")
+        assert content["message"] == "It is[2J for school."
         assert [exchange["question"] for exchange in content["conversation"]] == [UNKNOWN]
         (row,) = client.get("/v1/handoffs").json()["data"]
         assert (row["id"], row["reference"], row["tries"]) == (answer.json()["id"], answer.json()["id"], 1)
         assert row["delivered"] is not None
+
+
+def test_nobody_floods_the_people_who_help_and_what_cannot_be_read_holds_nothing_up(
+    running: Running, desk: tuple[Desk, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("plugins.handoff.handoffs.PER_HOUR", 2)
+    with running.client() as client:
+        sent = [
+            client.post(f"/v1/turns/{turn}/handoff", json={"consent": True})
+            for turn in asked(client, *(f"{UNKNOWN} {n}" for n in range(3)))
+        ]
+        assert [answer.status_code for answer in sent] == [202, 202, 429]
+        assert int(sent[2].headers["Retry-After"]) > 60
+        running.service.core.database.write_blocking(
+            lambda c: c.exec_driver_sql("UPDATE handoffs SET content = '{}' WHERE id = ?", (sent[0].json()["id"],))
+        )
+        desk[0].reply = b"[" * 100_000
+        running.call(deliver_due(running.service.core))
+        waits = {row["id"]: row["problem"] for row in client.get("/v1/handoffs").json()["data"]}
+        assert "validation error" in waits[sent[0].json()["id"]]
+        assert waits[sent[1].json()["id"]] == ""
+        assert len(desk[0].requests) == 1
 
 
 def test_nothing_is_lost_while_the_other_end_is_away(

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from markdown_it import MarkdownIt
 
 from plugins.insights.disagreements import disagreements
+from plugins.insights.gaps import escaped
 from server.rewriters import open_pairs
 from server.settings import Settings
 from server.store import credentials, reviewed
@@ -169,7 +172,7 @@ def test_insights_can_be_switched_off(serve: Serve, settings_for: MakeSettings) 
 
 
 def test_reports_and_tables_hold_no_markup_and_no_formula_of_a_visitor(running: Running) -> None:
-    hostile = '=HYPERLINK("https://evil.example") <img src=x onerror=owned()> | **bold**'
+    hostile = '=HYPERLINK("https://evil.example") <img src=x onerror=owned()> | **bold** ;=1+2;＝3'
     site = {"Authorization": f"Bearer {key(running, 'reader')}"}
     house = {"Authorization": f"Bearer {key(running, 'agent')}"}
     with running.client(headers=site) as visitors, running.client(headers=house) as agent:
@@ -184,6 +187,15 @@ def test_reports_and_tables_hold_no_markup_and_no_formula_of_a_visitor(running: 
     rows: list[dict[str, Any]] = list(csv.DictReader(io.StringIO(table.text)))
     assert rows
     assert all(row["question"].startswith("'=HYPERLINK") for row in rows)
+    assert not any(cell.startswith(("=", "＝")) for row in table.text.splitlines() for cell in row.split(";"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["~~~", "---", "===", "- x", "+ x", "12. x", "3) x", "# x", "> x", "&lt;b&gt;", "| a |", "<b>x</b>", "![x](y)"],
+)
+def test_a_question_stays_words_wherever_markdown_shows_it(text: str) -> None:
+    assert MarkdownIt("commonmark").render(escaped(text)).strip() == f"<p>{escape(text)}</p>"
 
 
 def test_without_turns_there_is_nothing_to_say(running: Running) -> None:

@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from plugins.sources.mirror import SourceMirror
-from plugins.sources.openapi import markdown
+from plugins.sources.openapi import _parsed, markdown
 from plugins.sources.service import open_connector
 from plugins.sources.source import Connector, Source, SourceError
 from plugins.sources.tests import api_servers
@@ -86,6 +86,76 @@ def test_a_token_is_never_sent_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
         assert elsewhere.asked == []
 
 
+@pytest.mark.parametrize("server", SERVERS)
+def test_lists_without_end_and_values_of_another_kind_end_with_a_reason(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANAPHORA_SOURCE_PLACE_TOKEN", TOKEN)
+
+    class Odd(getattr(api_servers, server)):  # type: ignore[misc]
+        """Names, versions and addresses are no texts; each page says that there is another."""
+
+        deep = False
+
+        def _answer(self, request: FakeHandler) -> None:
+            if self.deep:
+                answer(request, 200, b"[" * 200_000)
+            else:
+                super()._answer(request)
+
+        def reply(self, path: str, query: dict[str, Any], body: Any) -> Any:
+            value = super().reply(path, query, body)
+            odd: Any = {"title": {"a": "# b"}, "updated_at": 7, "html_url": ["javascript:"], "web_url": None, "url": 3}
+            endless = {"hasNextPage": True, "endCursor": "0", "more_topics_url": "/more"}
+
+            def changed(part: Any) -> Any:
+                if isinstance(part, list):
+                    return [changed(one) for one in part]
+                if not isinstance(part, dict):
+                    return part
+                first = {"next": part.get("next", "").partition("start=")[0] + "start=0"}
+                values = {**odd, **endless, **first}
+                return {name: values[name] if name in values else changed(one) for name, one in part.items()}
+
+            return changed(value)
+
+    with Odd() as place:
+        place.put("one.md", "# One")
+        place.put("two.md", "# Two")
+        source = place.source.model_copy(update={"pages": 3})
+        mirror = SourceMirror(tmp_path / "sources", "place")
+        mirror.write(source)
+        reading = connector(source, tmp_path)
+        with mirror.hold():
+            mirror.sync(reading.items(mirror.known(), lambda _: None), complete=True)
+        reading.close()
+        documents = mirror.state.documents.values()
+        assert documents
+        assert all(kept.url.startswith("http") or not kept.url for kept in documents)
+        reading = connector(source, tmp_path)
+        monkeypatch.setattr("plugins.sources.api.LIST_BYTES", 10)
+        with pytest.raises(SourceError, match="lists more than"):
+            list(reading.items({}, lambda _: None))
+        monkeypatch.setattr("plugins.sources.api.LIST_BYTES", 1 << 20)
+        place.deep = True
+        with pytest.raises(SourceError, match="no JSON"):
+            list(reading.items({}, lambda _: None))
+        reading.close()
+
+
+def test_a_wiki_that_goes_on_elsewhere_gets_no_token_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ANAPHORA_SOURCE_PLACE_TOKEN", TOKEN)
+    with FakeSite() as elsewhere, api_servers.FakeConfluence() as wiki:
+        reply = wiki.reply
+        wiki.reply = lambda *asked: {**reply(*asked), "_links": {"next": f"{elsewhere.url}/x"}}  # type: ignore[method-assign]
+        wiki.put("one.md", "# One")
+        reading = connector(wiki.source, tmp_path)
+        with pytest.raises(SourceError, match="the token is not sent there"):
+            list(reading.items({}, lambda _: None))
+        reading.close()
+        assert elsewhere.asked == []
+
+
 API: dict[str, Any] = {
     "openapi": "3.1.0",
     "info": {"title": "Shop `x`\n# y", "description": "Sells things."},
@@ -148,6 +218,31 @@ def test_what_is_no_description_is_refused(body: bytes, tmp_path: Path) -> None:
         with pytest.raises(SourceError, match=r"openapi\.yaml is n"):
             list(reading.items({}, lambda _: None))
         reading.close()
+
+
+SELF = {"$ref": "#/a"}
+ENDLESS: dict[str, dict[str, Any]] = {
+    "fields": {"properties": {f"f{n}": SELF for n in range(60)}},
+    "lists": {"type": "array", "items": SELF, "allOf": [SELF] * 60},
+    "parts": {"allOf": [SELF] * 5000, "properties": {f"f{n}": {"allOf": [SELF] * 60} for n in range(60)}},
+}
+
+
+@pytest.mark.parametrize("schema", ENDLESS.values(), ids=ENDLESS)
+def test_schemas_that_stand_for_endless_ones_end(schema: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("plugins.sources.openapi._REFERENCES", 100_000)
+    answers = {"responses": {str(n): {"content": {"a/b": {"schema": SELF}}} for n in range(500)}}
+    with pytest.raises(SourceError, match=r"too (often|long)"):
+        markdown({"a": schema, "paths": {f"/{n}": {"get": answers} for n in range(5000)}}, 1 << 20)
+
+
+def test_aliases_stand_for_no_texts_and_merge_keys_are_refused() -> None:
+    levels = "\n".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]" for n in range(1, 30))
+    body = f"l0: &l0 [x]\n{levels}\npaths: {{/a: {{get: {{summary: *l29, description: *l29, tags: [x]}}}}}}"
+    assert "## GET /a\n" in markdown(_parsed(body.encode(), "x"))
+    levels = "\n".join(f"l{n}: &l{n} {{<<: [{', '.join([f'*l{n - 1}'] * 3)}]}}" for n in range(1, 30))
+    with pytest.raises(SourceError, match="merge keys"):
+        _parsed(f"l0: &l0 {{a: 1}}\n{levels}\npaths: {{/a: *l29}}".encode(), "x")
 
 
 def test_odd_parts_of_a_description_are_left_out() -> None:

@@ -293,12 +293,16 @@ def test_git_goes_to_the_address_that_was_checked_and_follows_no_redirect(tmp_pa
 
     def names(url: str) -> list[str]:
         source = Source(name="code", collection="docs", kind="git", location=url)
-        guard = Guard(frozenset({"code.example"}), lambda host, port: ["127.0.0.1"])
+        guard = Guard(frozenset({"code.example", "xn--bcher-kva.example"}), lambda host, port: ["127.0.0.1"])
         return [item.key for item in GitConnector(source, tmp_path / "cache", guard, 10_000).items({}, lambda _: None)]
 
     with git_server(place.root.parent) as (url, requests):
         port = url.rpartition(":")[2]
         assert names(f"http://code.example:{port}/code/.git") == ["docs/one.md"]
+        # Of a name in other letters nobody but the guard looks for the address.
+        assert names(f"http://bücher.example:{port}/code/.git") == ["docs/one.md"]
+        with pytest.raises(SourceError, match="other signs"):
+            names(f"http://b%61echer.example:{port}/code/.git")
         requests.clear()
         with (
             serving(lambda request: answer(request, 302, b"", {"Location": f"{url}{request.path}"})) as other,
@@ -333,7 +337,7 @@ def test_git_asks_nobody_but_the_address_that_was_checked_whatever_the_server_sa
             return ["::1" if ":" in name else "127.0.0.1"]
 
         source = Source(name="x", collection="docs", kind="git", location=f"http://{host}:{port}/x.git")
-        guard = Guard(frozenset({"127.0.0.1", "::1", "bücher.example", "code.example"}), resolve)
+        guard = Guard(frozenset({"127.0.0.1", "::1", "xn--bcher-kva.example", "code.example"}), resolve)
         with pytest.raises(SourceError, match="git fetch failed") as failed:
             list(GitConnector(source, tmp_path / "cache", guard, 10_000).items({}, lambda _: None))
         assert "CURLOPT" not in str(failed.value)

@@ -36,12 +36,13 @@ Kind: TypeAlias = Literal["found", "missed", "left out", "unanswerable", "unders
 
 RIGHT: Mapping[Kind, Outcome] = {
     "found": "answer",
-    "missed": "refuse",
+    "missed": "answer",
     "left out": "refuse",
     "unanswerable": "refuse",
     "underspecified": "ask",
 }
-"""The right outcome of a search: `missed` is one for an answerable question that read none of its evidence."""
+"""The right outcome of a search: `missed` is one for an answerable question that read none of its evidence. A model of
+what has no answer learns more where it does not count as one; that no sentence answers is told by the sentence head."""
 
 _MARKED: Mapping[str, Kind] = {"unanswerable": "unanswerable", "underspecified": "underspecified"}
 READ_SECONDS = 60.0

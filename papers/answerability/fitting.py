@@ -148,7 +148,7 @@ def telling(cases: Sequence[Case], predict: Predict, writer: RunWriter) -> list[
         asked_alone = [pair for pair in zip(predicted, own, strict=True) if pair[1].kind != "left out"]
         error = calibration_error(
             [chances.answer for chances, _ in asked_alone],
-            [case.kind == "found" for _, case in asked_alone],
+            [case.right == "answer" for _, case in asked_alone],
             [case.weight for _, case in asked_alone],
         )
         writer.note("decision", "all", name, "ECE", Estimate.bare(error, len(asked_alone)))

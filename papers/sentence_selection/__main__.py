@@ -43,8 +43,12 @@ def fit(
     unanswerable: Annotated[
         float, typer.Option(min=0, max=1, help="Share of unanswerable questions that may be quoted for as sure.")
     ] = 0.1,
+    refused: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of answerable questions that may be refused.")
+    ] = 0.05,
+    lost: Annotated[float, typer.Option(min=0, max=1, help="Share of marked quotes that may count as far.")] = 0.002,
 ) -> None:
-    """Fit the head on all cases, cross-validate it over domains, and say from which chance on quotes are sure."""
+    """Fit the head on all cases, cross-validate it and the decision over domains, and choose the thresholds by that."""
     from evaluation import report
     from papers.sentence_selection import fitting
     from papers.sentence_selection.cases import read_all
@@ -55,7 +59,9 @@ def fit(
     least = fitting.threshold(found, unanswerable)
     thresholds = sorted({least, *np.arange(0.7, 0.95, 0.02).round(2).tolist()})
     state.out.print(report.table(fitting.HEAD, fitting.table(found, thresholds)), soft_wrap=True)
-    state.out.print(f"ANSWERED = {least:.2f}")
+    state.out.print(f"ANSWERED = {least:.2f}  (server/turn/evidence.py)")
+    state.out.print(f"FAR = {fitting.far(found, lost):g}  (server/turn/decision.py)")
+    state.out.print(f"answerable = {fitting.refusing(found, refused):g}  (server/settings/profile.toml)")
     with out.open("wb") as file:
         np.savez_compressed(file, **fitting.fitted(cases, recipe).weights())  # type: ignore[arg-type]
     state.err.print(f"Wrote {out}: {out.stat().st_size:,} bytes, fitted on {len(cases)} questions.")

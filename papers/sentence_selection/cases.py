@@ -34,6 +34,8 @@ PATIENCE = 600.0
 BUDGET = 100_000
 ANSWERABLE = frozenset(("answerable", "partial"))
 MARKED = ANSWERABLE | {"unanswerable"}
+UNCLEAR = "underspecified"
+"""Questions that only the decision is fitted on; collected behind all others."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,6 +72,7 @@ def collect(chosen: DataSet, bench: Bench, rewriter: Rewriter, folder: Path, dom
             collection=lambda _: collection, rewriter=rewriter, settings=settings, reranker=bench.reranker
         )
         asked = [question for question in chosen.questions if question.answerability in MARKED]
+        asked += [question for question in chosen.questions if question.answerability == UNCLEAR]
         for number, question in enumerate(asked):
             bench.progress(f"{chosen.name}: collecting", number, len(asked))
             path = folder / f"{number}.npz"
@@ -91,7 +94,9 @@ def case_of(question: Question, search: TurnSearch, places: Sequence[Place], dom
     inputs = sentence_inputs(matching, evidence, {one.n: by_id[one.passage_id] for one in evidence}, scorer)
     answerable = question.answerability in ANSWERABLE
     gold = np.array(list(_marked(matching, evidence, scorer, places)), dtype=np.bool_)
-    kind: collecting.Kind = "unanswerable" if not answerable else "found" if gold.any() else "missed"
+    kind: collecting.Kind = "found" if gold.any() else "missed"
+    if not answerable:
+        kind = "underspecified" if question.answerability == UNCLEAR else "unanswerable"
     searched = search.collection("")
     vector = searched.question_vector(question.text, models().encoder)
     decision = collecting.Case(

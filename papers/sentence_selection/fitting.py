@@ -8,6 +8,7 @@ that how a question is put says nothing.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,9 +19,9 @@ from torch import Tensor, nn
 
 from papers.answerability import fitting as decisions
 from papers.orconvqa.answers import overlaps
-from papers.sentence_selection.cases import Case
+from papers.sentence_selection.cases import UNCLEAR, Case
 from server.turn import evidence as selection
-from server.turn.decision import WITH_QUESTION, models
+from server.turn.decision import WITH_QUESTION, Chances, models
 from server.turn.sentence_head import FEATURES, Array, SentenceHead, packaged_head
 from server.turn.support import SupportScorer
 
@@ -78,7 +79,8 @@ class HeadModule(nn.Module):
 
 
 def fitted(cases: Sequence[Case], recipe: HeadRecipe) -> HeadModule:
-    """Fit a head on cases."""
+    """Fit a head on cases; not on those of which nobody knows whether they have an answer."""
+    cases = judged(cases)
     torch.manual_seed(recipe.seed)
     rng = np.random.default_rng(recipe.seed)
     model = HeadModule(cases[0].inputs.states.shape[1], recipe)
@@ -122,19 +124,26 @@ def _loss(logits: Tensor, gold: Tensor) -> Tensor:
     return every - torch.logsumexp(logits[gold], 0) if gold.any() else every
 
 
+def judged(cases: Sequence[Case]) -> list[Case]:
+    """The cases that have an answer, and those that have none."""
+    return [case for case in cases if case.decision.kind != UNCLEAR]
+
+
 @dataclass(frozen=True, slots=True)
 class Quoted:
     """What is quoted of a case: whether it holds a marked quote, and how likely the passages answer, 0 where the quotes
-    are too unlikely to.
+    are too unlikely to. `sufficient` is how likely they answer after asking back.
     """
 
     case: Case
     shown: bool
     chance: float
+    sufficient: float
 
 
-def quoted(case: Case, head: SentenceHead, answered: float) -> Quoted:
-    """Quote for a case as a chat does; `answered` is how likely the passages answer."""
+def quoted(case: Case, head: SentenceHead, decided: Chances) -> Quoted:
+    """Quote for a case as a chat does; `decided` is how likely the passages answer."""
+    answered = decided.answer
     chances = head.chances(case.inputs)
     scorer = SupportScorer(case.evidence)
     quotes, _ = selection.nearest_sentences(case.matching, case.evidence, scorer, chances, answered=answered)
@@ -142,28 +151,28 @@ def quoted(case: Case, head: SentenceHead, answered: float) -> Quoted:
     spans = [(documents[quote.n], quote.start, quote.end) for quote in quotes]
     shown = any(overlaps(span, place) for span in spans for place in case.quotes)
     likely = selection.held(quotes[: selection.QUOTES], chances) >= selection.SURE
-    return Quoted(case, shown, answered if likely else 0.0)
+    return Quoted(case, shown, answered if likely else 0.0, decided.sufficient)
 
 
 def cross_validated(cases: Sequence[Case], recipe: HeadRecipe, folds: int) -> list[Quoted]:
     """Quote for every case by a head, and a decision, that were fitted on other domains."""
     domains = sorted({case.domain for case in cases})
-    decided = decisions.cross_validated(DECISION, [case.decision for case in cases])
-    answered = {id(case): chances.answer for case, chances in zip(cases, decided, strict=True)}
+    chances = decisions.cross_validated(DECISION, [case.decision for case in cases])
+    decided = dict(zip(map(id, cases), chances, strict=True))
     found = []
     for fold in range(folds):
         held_out = set(domains[fold::folds])
         head = SentenceHead(as_served(fitted([case for case in cases if case.domain not in held_out], recipe)))
-        found += [quoted(case, head, answered[id(case)]) for case in cases if case.domain in held_out]
+        found += [quoted(case, head, decided[id(case)]) for case in judged(cases) if case.domain in held_out]
     return found
 
 
 def packaged(cases: Sequence[Case]) -> list[Quoted]:
     """Quote for every case by the packaged head and decision."""
-    own = models().by_kind[DECISION]
+    own, cases = models().by_kind[DECISION], judged(cases)
     decided = decisions.by_model(lambda _: own)(DECISION, [case.decision for case in cases])
     head = packaged_head()
-    return [quoted(case, head, chances.answer) for case, chances in zip(cases, decided, strict=True)]
+    return [quoted(case, head, chances) for case, chances in zip(cases, decided, strict=True)]
 
 
 def as_served(model: HeadModule) -> Mapping[str, Array]:
@@ -202,3 +211,15 @@ def threshold(found: Sequence[Quoted], most: float) -> float:
         if chances
         else 0.5
     )
+
+
+def refusing(found: Sequence[Quoted], most: float) -> float:
+    """The largest chance, in hundredths, below which at most a share `most` of the answerable is refused."""
+    sufficient = sorted(one.sufficient for one in found if one.case.answerable)
+    return max(n / 100 for n in range(101) if bisect_left(sufficient, n / 100) <= most * len(sufficient))
+
+
+def far(found: Sequence[Quoted], most: float) -> float:
+    """The largest whole relevance below which at most a share `most` of the marked quotes that are shown would be lost."""
+    best = sorted(12 * one.case.decision.read["best relevance"] for one in found if one.shown)
+    return max((float(n) for n in range(-12, 1) if bisect_left(best, n) <= most * len(best)), default=-12.0)

@@ -14,7 +14,7 @@ from text.modules import need_extra
 
 if TYPE_CHECKING:
     from plugins.bots import BotSettings
-    from plugins.bots.threads import Threads
+    from plugins.bots.client import BotClient
 
 app = typer.Typer(help="Answer in Slack or Discord.")
 
@@ -37,21 +37,21 @@ def discord(context: typer.Context) -> None:
     _run(state_of(context), run, "discord_token")
 
 
-def _run(state: State, run: Callable[[Threads, BotSettings], Coroutine[Any, Any, None]], *tokens: str) -> None:
+def _run(state: State, run: Callable[[BotClient, BotSettings], Coroutine[Any, Any, None]], *tokens: str) -> None:
     from plugins.bots import BotSettings
-    from plugins.bots.threads import Threads
-    from server.chat import open_service
+    from plugins.bots.client import BotClient
 
-    settings = state.settings()
-    own = settings.of(BotSettings)
+    own = state.settings().of(BotSettings)
     for token in tokens:
         if not getattr(own, token).get_secret_value():
             raise InputError(f"The bot needs a token: set plugins.bots.{token}.")
 
     async def answer() -> None:
-        async with open_service(settings) as service:
+        async with BotClient(own) as client:
+            if problem := await client.problem():
+                raise InputError(problem)
             state.err.print("Answering. Ctrl-C stops the bot.")
-            await run(Threads(service, own), own)
+            await run(client, own)
 
     with suppress(KeyboardInterrupt):
         asyncio.run(answer())

@@ -6,7 +6,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from plugins.bots import BotSettings
-from plugins.bots.threads import BotAnswer, Threads, safe_address
+from plugins.bots.client import CONSENT, BotClient
+from plugins.bots.threads import BotAnswer, safe_address
 from text.sanitize import sanitize_line
 
 if TYPE_CHECKING:
@@ -15,16 +16,16 @@ if TYPE_CHECKING:
 MESSAGE_CHARS, LABEL_CHARS, TITLE_CHARS, BUTTONS = 1900, 80, 90, 5
 """What Discord takes, with some room."""
 _MENTION = re.compile(r"<@[!&]?\d+>")
-RATE, CHOOSE = "anaphora:rate:", "anaphora:choose:"
+RATE, CHOOSE, HAND_OVER, SEND = "anaphora:rate:", "anaphora:choose:", "anaphora:person:", "anaphora:send:"
 
 
-async def run(threads: Threads, settings: BotSettings) -> None:
+async def run(threads: BotClient, settings: BotSettings) -> None:
     """Answer until cancelled."""
     async with make_client(threads) as client:
         await client.start(settings.discord_token.get_secret_value())
 
 
-def make_client(threads: Threads) -> discord.Client:
+def make_client(threads: BotClient) -> discord.Client:
     """Return a client that answers mentions, direct messages, further questions in its threads, and its buttons."""
     import discord
 
@@ -62,8 +63,13 @@ def make_client(threads: Threads) -> discord.Client:
         channel: Any = pressed.channel
         if name.startswith(RATE):
             rating, _, turn = name.removeprefix(RATE).partition(":")
-            kept = await threads.rate(f"discord:{pressed.channel_id}", turn, "up" if rating == "up" else "down")
-            words = "Thank you, noted." if kept else "This answer is not kept any more."
+            words = await threads.rate(f"discord:{pressed.channel_id}", turn, "up" if rating == "up" else "down")
+            await pressed.response.send_message(words, ephemeral=True)
+        elif name.startswith(HAND_OVER):
+            await pressed.response.send_message(CONSENT, view=_consent(name.removeprefix(HAND_OVER)), ephemeral=True)
+        elif name.startswith(SEND):
+            place = f"https://discord.com/channels/{pressed.guild_id or '@me'}/{pressed.channel_id}"
+            words = await threads.hand_over(f"discord:{pressed.channel_id}", name.removeprefix(SEND), place)
             await pressed.response.send_message(words, ephemeral=True)
         elif name.startswith(CHOOSE):
             await pressed.response.defer()
@@ -106,5 +112,18 @@ def _buttons(answer: BotAnswer) -> Any:
     if answer.turn:
         for rating, sign in (("up", "👍"), ("down", "👎")):
             view.add_item(ui.Button[Any](label=sign, custom_id=f"{RATE}{rating}:{answer.turn}", row=1))
+    if answer.handoff == "link":
+        view.add_item(ui.Button[Any](label="Ask a person", url=answer.link, row=1))
+    elif answer.handoff:
+        view.add_item(ui.Button[Any](label="Ask a person", custom_id=f"{HAND_OVER}{answer.turn}", row=1))
     view.stop()  # presses come to on_interaction, also after a restart
+    return view
+
+
+def _consent(turn: str) -> Any:
+    from discord import ui
+
+    view = ui.View(timeout=None)
+    view.add_item(ui.Button[Any](label="Send", custom_id=f"{SEND}{turn}"))
+    view.stop()
     return view

@@ -8,7 +8,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from plugins.bots import BotSettings
-from plugins.bots.threads import BotAnswer, Threads, safe_address
+from plugins.bots.client import CONSENT, BotClient
+from plugins.bots.threads import BotAnswer, safe_address
 from server.chat import Rating
 from text.sanitize import sanitize_line
 
@@ -19,10 +20,11 @@ MARKDOWN_CHARS, LABEL_CHARS, SOURCES_CHARS = 11_000, 75, 2_900
 """What a block of Slack takes."""
 _MENTION, _LINK = re.compile(r"<@[A-Z0-9]+(?:\|[^>]*)?>"), re.compile(r"<(?:[^|>]*\|)?([^>]*)>")
 WAITING = "…"
-RATE, CHOOSE = "anaphora-rate", "anaphora-choose"
+RATE, CHOOSE, HAND_OVER = "anaphora-rate", "anaphora-choose", "anaphora-person"
+ASK = "Ask a person"
 
 
-async def run(threads: Threads, settings: BotSettings, api: str = "https://slack.com/api/") -> None:
+async def run(threads: BotClient, settings: BotSettings, api: str = "https://slack.com/api/") -> None:
     """Answer until cancelled."""
     from slack_bolt.adapter.socket_mode.async_handler import AsyncSocketModeHandler
     from slack_bolt.async_app import AsyncApp
@@ -39,7 +41,7 @@ async def run(threads: Threads, settings: BotSettings, api: str = "https://slack
         await handler.close_async()  # type: ignore[no-untyped-call]
 
 
-def add_handlers(app: AsyncApp, threads: Threads) -> None:
+def add_handlers(app: AsyncApp, threads: BotClient) -> None:
     """Let an app answer mentions, direct messages, further questions in its threads, and its buttons."""
 
     async def answer(client: Any, team: str, channel: str, at: str, person: str, text: str) -> None:
@@ -70,8 +72,7 @@ def add_handlers(app: AsyncApp, threads: Threads) -> None:
         channel, person, at = body["channel"]["id"], body["user"]["id"], body["message"].get("thread_ts", "")
         team = body["team"]["id"]
         rating: Rating = "up" if action["action_id"].endswith("up") else "down"
-        kept = await threads.rate(f"slack:{team}:{channel}:{at}", action["value"], rating)
-        words = "Thank you, noted." if kept else "This answer is not kept any more."
+        words = await threads.rate(f"slack:{team}:{channel}:{at}", action["value"], rating)
         await client.chat_postEphemeral(channel=channel, user=person, thread_ts=at, text=words)
 
     async def chosen(ack: Any, action: dict[str, Any], body: dict[str, Any], client: Any) -> None:
@@ -80,6 +81,19 @@ def add_handlers(app: AsyncApp, threads: Threads) -> None:
         if threads.is_new(f"slack:{body['channel']['id']}:{body['message']['ts']}:chosen"):
             await answer(client, body["team"]["id"], body["channel"]["id"], at, body["user"]["id"], action["value"])
 
+    async def handed_over(ack: Any, action: dict[str, Any], body: dict[str, Any], client: Any) -> None:
+        await ack()
+        team, channel = body["team"]["id"], body["channel"]["id"]
+        person, at = body["user"]["id"], body["message"].get("thread_ts", "")
+        place = f"https://app.slack.com/client/{team}/{channel}/thread/{channel}-{at}"
+        words = await threads.hand_over(f"slack:{team}:{channel}:{at}", action["value"], place)
+        await client.chat_postEphemeral(channel=channel, user=person, thread_ts=at, text=words)
+
+    async def opened(ack: Any) -> None:
+        await ack()
+
+    app.action(HAND_OVER)(handed_over)
+    app.action(f"{HAND_OVER}-link")(opened)
     app.action(re.compile(f"^{RATE}-"))(rated)
     app.action(re.compile(f"^{CHOOSE}-"))(chosen)
 
@@ -105,6 +119,12 @@ def blocks(answer: BotAnswer) -> list[dict[str, Any]]:
     ]
     if answer.turn:
         buttons += [_button(f"{RATE}-up", "👍", answer.turn), _button(f"{RATE}-down", "👎", answer.turn)]
+    if answer.handoff == "link":
+        buttons.append(_button(f"{HAND_OVER}-link", ASK, answer.turn) | {"url": answer.link})
+    elif answer.handoff:
+        words = {"text": CONSENT, "title": ASK, "confirm": "Send", "deny": "Cancel"}
+        confirm = {name: {"type": "plain_text", "text": text} for name, text in words.items()}
+        buttons.append(_button(HAND_OVER, ASK, answer.turn) | {"confirm": confirm})
     return [*rows, {"type": "actions", "elements": buttons}] if buttons else rows
 
 

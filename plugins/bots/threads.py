@@ -1,18 +1,20 @@
-"""Threads of chat services: each is a conversation of whoever began it, who is a reader of the groups that are set."""
+"""Threads of chat services: each is a conversation of whoever began it. This half runs in the server."""
 
 from __future__ import annotations
 
 import re
 import time
-from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pkgutil import resolve_name
+from typing import Any, Literal, TypeAlias
 
 from sqlalchemy import Column, Connection, MetaData, Table, Text, delete, insert, select
 
-from plugins.bots import BotSettings
-from server.access import Principal
 from server.chat import ChatError, ChatService, NotFound, Rating, TurnRequest
+from server.chat.error_mapping import found_or_missing
+from server.plugins import installed_plugins
 from server.store import turns
 from server.store.schema import SECONDS, TableGroup
 from ui.safe_html import link_target
@@ -31,8 +33,7 @@ TABLES = TableGroup(_METADATA, erased=(THREADS,))
 
 _MARKER = re.compile(r"\[(\d{1,3})\](?!\()")
 _IMAGE = re.compile(r"!+(?=\[)")
-REMEMBERED = 1000
-"""Messages of which a second delivery is known."""
+Handoff: TypeAlias = Literal["", "link", "form"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,42 +47,36 @@ class CitedSource:
 
 @dataclass(frozen=True, slots=True)
 class BotAnswer:
-    """An answer in Markdown, where markers are links. `turn` is empty where nothing can be rated."""
+    """An answer in Markdown, where markers are links. `turn` is empty where nothing can be rated.
+
+    With a `handoff` a person is offered: by a `link`, or by passing the thread on.
+    """
 
     text: str
     turn: str = ""
     sources: Sequence[CitedSource] = ()
     alternatives: Sequence[str] = ()
     note: str = ""
+    handoff: Handoff = ""
+    link: str = ""
 
 
 class Threads:
-    """Answers in threads. Ids are texts such as `slack:TEAM:CHANNEL:TIME`, those of people `slack:TEAM:USER`."""
+    """Threads of the bots that have one key; `service` acts for it. A person is a reader of the key's groups.
 
-    def __init__(self, service: ChatService, settings: BotSettings) -> None:
+    Ids are texts such as `slack:TEAM:CHANNEL:TIME`, those of people `slack:TEAM:USER`.
+    """
+
+    def __init__(self, service: ChatService) -> None:
         self._service = service
-        self._settings = settings
-        self._seen: OrderedDict[str, None] = OrderedDict()
-
-    def is_new(self, message: str) -> bool:
-        """Whether a message was not delivered before; services deliver some twice."""
-        new = message not in self._seen
-        self._seen[message] = None
-        if len(self._seen) > REMEMBERED:
-            self._seen.popitem(last=False)
-        return new
 
     async def knows(self, thread: str) -> bool:
         """Whether something was asked in a thread."""
-        return await self._service.core.database.read(_find, thread) is not None
+        return await self._read(thread) is not None
 
-    async def answer(self, thread: str, person: str, question: str) -> BotAnswer:
-        """Answer a question of a person; a refusal by a limit or a fault is an answer, too."""
-        try:
-            await self._as(person).admin.admit()
-            view = await self._asked(thread, person, question)
-        except ChatError as error:
-            return BotAnswer(error.message)
+    async def answer(self, thread: str, person: str, question: str, collection: str = "") -> BotAnswer:
+        """Answer a question of a person. Raises ChatError where it is refused."""
+        view = await self._asked(thread, person, question, collection)
         if view.error is not None:
             return BotAnswer(view.error.message)
         numbers, sources = view.numbers, dict[int, CitedSource]()
@@ -92,38 +87,66 @@ class Threads:
                 label = " › ".join((cited.title, *cited.heading))
                 sources[cited.n] = CitedSource(numbers[cited.n], label, url)
         done = view.done
+        person_is, link = await self._offered(thread, view.id or "")
         return BotAnswer(
             text=linked(view.text, sources),
             turn=view.id or "",
             sources=sorted(sources.values(), key=lambda source: source.number),
             alternatives=[alternative.text for alternative in done.alternatives] if done else [],
             note=next((notice.text for notice in view.notices() if done and done.written), ""),
+            handoff=person_is,
+            link=link,
         )
 
-    async def rate(self, thread: str, turn: str, rating: Rating) -> bool:
-        """Keep what somebody thinks of an answer in a thread; False where there is no such answer."""
-        row = await self._service.core.database.read(_find, thread)
-        if row is None:
-            return False
-        who = self._as(row[1]).principal
-        return await self._service.core.database.write(turns.rate, turn, rating, "", "", who) is not None
+    async def rate(self, thread: str, turn: str, rating: Rating) -> None:
+        """Keep what somebody thinks of an answer in a thread. Raises NotFound."""
+        acting = await self._owner(thread)
+        kept = await self._service.core.database.write(turns.rate, turn, rating, "", "", acting.principal)
+        found_or_missing(kept, "turn", turn)
+
+    async def hand_over(self, thread: str, turn: str, place: str) -> None:
+        """Pass a thread up to a turn on to a person, who finds it at `place`. Raises ChatError."""
+        acting = await self._owner(thread)
+        if (handoff := _plugin_part("handoff", "handoffs")) is None:
+            raise NotFound("Nobody takes conversations over.")
+        new = handoff.NewHandoff(consent=True, message=f"Asked at {place}")
+        await handoff.HandoffService(acting.core, acting.principal).hand_over(turn, new)
+
+    async def _offered(self, thread: str, turn: str) -> tuple[Handoff, str]:
+        """Return how a person is offered after a turn, and the address if it is a link."""
+        handoff = _plugin_part("handoff", "handoffs")
+        if handoff is None or not turn:
+            return "", ""
+        acting = await self._owner(thread)
+        with suppress(ChatError):
+            offer = await handoff.HandoffService(acting.core, acting.principal).offer(turn)
+            return offer.kind, offer.link
+        return "", ""
+
+    async def _owner(self, thread: str) -> ChatService:
+        return self._as(found_or_missing(await self._read(thread), "thread", thread)[1])
+
+    async def _read(self, thread: str) -> tuple[str, str] | None:
+        return await self._service.core.database.read(_find, self._id(thread))
+
+    def _id(self, thread: str) -> str:
+        return f"{self._service.principal.id} {thread}"
 
     def _as(self, person: str) -> ChatService:
-        origin = person.partition(":")[0]
-        groups = frozenset(self._settings.groups)
-        return self._service.as_principal(Principal(person, person, "reader", groups, origin))
+        return self._service.as_principal(replace(self._service.principal.for_visitor(person), role="reader"))
 
-    async def _asked(self, thread: str, person: str, question: str) -> TurnView:
-        row = await self._service.core.database.read(_find, thread)
+    async def _asked(self, thread: str, person: str, question: str, collection: str) -> TurnView:
+        row = await self._read(thread)
         if row is not None:
             try:
                 return await self._turn(self._as(row[1]), row[0], question)
             except NotFound:
                 pass  # deleted, or no longer theirs: the thread begins anew
         acting = self._as(person)
-        conversation = await acting.conversations.create(self._settings.collection)
+        conversation = await acting.conversations.create(collection)
         belongs = {"conversation_id": conversation.id, "collection": conversation.collection, "owner": person}
-        await self._service.core.database.write(_put, {"id": thread, "created": time.time(), **belongs})
+        row_id = {"id": self._id(thread), "created": time.time()}
+        await self._service.core.database.write(_put, {**row_id, **belongs})
         return await self._turn(acting, conversation.id, question)
 
     async def _turn(self, acting: ChatService, conversation: str, question: str) -> TurnView:
@@ -131,6 +154,11 @@ class Threads:
         async for event in acting.turns.ask(TurnRequest(question=question, conversation_id=conversation)):
             view.add(event)
         return view
+
+
+def _plugin_part(plugin: str, module: str) -> Any:
+    """Return a module of another plugin; None where it is not installed."""
+    return resolve_name(f"plugins.{plugin}.{module}") if plugin in installed_plugins() else None
 
 
 def _find(connection: Connection, thread: str) -> tuple[str, str] | None:

@@ -8,31 +8,37 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from plugins.bots import BotSettings
+from plugins.bots.client import CONSENT, BotClient
 from plugins.bots.discord_bot import MESSAGE_CHARS, pieces, run
 from plugins.bots.tests.discord_server import BEN, FakeDiscord
-from plugins.bots.threads import BotAnswer, CitedSource, Threads, linked
-from server.chat import open_service
+from plugins.bots.threads import BotAnswer, CitedSource, linked
 
 if TYPE_CHECKING:
-    from tests.serving import MakeSettings
+    from tests.serving import MakeSettings, Serve
 
 pytest.importorskip("discord")
+pytest.importorskip("plugins.handoff")
 MESSAGE_CONTENT = 1 << 15
 
 
 def test_a_mention_begins_a_thread_that_goes_on_without_mentions(
-    settings_for: MakeSettings, monkeypatch: pytest.MonkeyPatch
+    serve: Serve, settings_for: MakeSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import yarl
     from discord.gateway import DiscordWebSocket
     from discord.http import Route
 
+    desk: dict[str, object] = {"kind": "webhook", "address": "http://127.0.0.1:9/", "secret": "s"}
+    server = serve(settings_for("none", plugins={"handoff": desk}))
+    service = server.service
+
     async def journey() -> None:
-        discord, own = FakeDiscord(), BotSettings.model_validate({"discord_token": "token"})
-        async with discord.running() as host, open_service(settings_for("none"), warm=False) as service:
+        own = BotSettings.model_validate({"discord_token": "token", "server": server.url})
+        discord = FakeDiscord()
+        async with discord.running() as host, BotClient(own) as client:
             monkeypatch.setattr(Route, "BASE", f"http://{host}/api")
             monkeypatch.setattr(DiscordWebSocket, "DEFAULT_GATEWAY", yarl.URL(f"ws://{host}/gateway/"))
-            running = asyncio.create_task(run(Threads(service, own), own))
+            running = asyncio.create_task(run(client, own))
             try:
                 await discord.message("Lunch?")
                 thread = await discord.message("<@1> How long is parental leave?")
@@ -43,16 +49,23 @@ def test_a_mention_begins_a_thread_that_goes_on_without_mentions(
                 assert first["allowed_mentions"] == {"parse": []}
                 await discord.message("And how do I apply?", thread, BEN)
                 assert "PL-7" in (await discord.call(f"channels/{thread}/messages"))["content"], "a follow-up"
-                (conversation,) = await service.conversations.listing()
+                (conversation,) = server.call(service.conversations.listing())
                 assert conversation.turns == 2
                 up, _ = buttons(first)
                 await discord.press(up, thread)
                 pressed = await discord.call("callback")
                 assert (pressed["data"]["content"], pressed["data"]["flags"]) == ("Thank you, noted.", 64)
-                (feedback,) = await service.turns.feedback_records()
+                (feedback,) = server.call(service.turns.feedback_records())
                 assert (feedback.rating, feedback.question) == ("up", "How long is parental leave?")
                 await discord.press("anaphora:rate:up:nothing", thread)
                 assert (await discord.call("callback"))["data"]["content"] == "This answer is not kept any more."
+                await discord.message("I want to talk to a human", thread, BEN)
+                offer = buttons(await discord.call(f"channels/{thread}/messages"))[-1]
+                await discord.press(offer, thread)
+                consent = (await discord.call("callback"))["data"]
+                assert (consent["content"], consent["flags"]) == (CONSENT, 64)
+                await discord.press(buttons(consent)[0], thread)
+                assert "passed on to a person" in (await discord.call("callback"))["data"]["content"]
                 assert discord.calls.empty()
                 assert discord.intents & MESSAGE_CONTENT
             finally:

@@ -5,43 +5,40 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from plugins.bots import BotSettings
-from plugins.bots.slack_bot import blocks, question, run
+from plugins.bots.client import AWAY, CONSENT, BotClient
+from plugins.bots.slack_bot import HAND_OVER, blocks, question, run
 from plugins.bots.tests.slack_server import APP_TOKEN, BOT_TOKEN, FakeSlack
-from plugins.bots.threads import BotAnswer, CitedSource, Threads
-from server.chat import ChatService, open_service
+from plugins.bots.threads import BotAnswer, CitedSource
+from server.store import credentials
 from testing.plugin import PluginContract
 
 if TYPE_CHECKING:
-    from server.settings import Settings
-    from tests.serving import MakeSettings
+    from tests.serving import MakeSettings, Running, Serve
 
 pytest.importorskip("slack_bolt")
 
 
 @asynccontextmanager
-async def bot(settings: Settings, documents: Path | None = None) -> AsyncIterator[tuple[FakeSlack, ChatService]]:
-    """A bot that answers from these documents, or from those of the test's home."""
+async def bot(running: Running, collection: str = "") -> AsyncIterator[FakeSlack]:
+    """A bot that asks a server."""
     slack = FakeSlack()
-    own = BotSettings.model_validate(
-        {"slack_app_token": APP_TOKEN, "slack_bot_token": BOT_TOKEN, "collection": "live" if documents else ""}
-    )
-    async with slack.running() as api, open_service(settings, warm=False) as service:
-        if documents:
-            job = await service.collections.index_paths("live", [documents])
-            while not (job := await service.admin.job(job.id)).finished:
-                await asyncio.sleep(0.02)
-        running = asyncio.create_task(run(Threads(service, own), own, api))
+    tokens = {"slack_app_token": APP_TOKEN, "slack_bot_token": BOT_TOKEN}
+    own = BotSettings.model_validate({**tokens, "server": running.url, "collection": collection})
+    async with slack.running() as api, BotClient(own) as client:
+        assert await client.problem() == ""
+        answering = asyncio.create_task(run(client, own, api))
         try:
-            yield slack, service
+            yield slack
         finally:
-            running.cancel()
-            await asyncio.wait({running})
+            answering.cancel()
+            await asyncio.wait({answering})
 
 
 @pytest.fixture
@@ -64,9 +61,15 @@ async def answered(slack: FakeSlack) -> dict[str, Any]:
     return {**given, "thread": waiting["thread_ts"]}
 
 
-def test_a_thread_is_a_conversation_whose_answers_cite_and_can_be_rated(settings_for: MakeSettings, live: Path) -> None:
+def test_a_thread_is_a_conversation_whose_answers_cite_and_can_be_rated(
+    serve: Serve, settings_for: MakeSettings, live: Path
+) -> None:
+    running = serve(settings_for("none"))
+    service = running.service
+    running.finished(running.call(service.collections.index_paths("live", [live])).id)
+
     async def journey() -> None:
-        async with bot(settings_for("none"), live) as (slack, service):
+        async with bot(running, "live") as slack:
             at = await slack.message("<@UBOT> How long is parental leave?", kind="app_mention")
             first = await answered(slack)
             assert first["thread"] == at
@@ -76,11 +79,11 @@ def test_a_thread_is_a_conversation_whose_answers_cite_and_can_be_rated(settings
             await slack.message("And how do I apply?", thread=at, user="UBEN")
             second = await answered(slack)
             assert "PL-7" in second["blocks"][0]["text"], "a follow-up, without a mention"
-            (conversation,) = await service.conversations.listing()
+            (conversation,) = running.call(service.conversations.listing())
             assert conversation.turns == 2
             await slack.press(actions["elements"][-1], at, first["ts"])
             assert (await slack.call("chat.postEphemeral"))["text"] == "Thank you, noted."
-            (feedback,) = await service.turns.feedback_records()
+            (feedback,) = running.call(service.turns.feedback_records())
             assert (feedback.rating, feedback.question) == ("down", "How long is parental leave?")
             # A message that is nobody's question, and the same one twice.
             await slack.message("Lunch?")
@@ -95,11 +98,11 @@ def test_a_thread_is_a_conversation_whose_answers_cite_and_can_be_rated(settings
     asyncio.run(asyncio.wait_for(journey(), 120))
 
 
-def test_a_question_back_has_buttons(settings_for: MakeSettings) -> None:
+def test_a_question_back_has_buttons(serve: Serve, settings_for: MakeSettings) -> None:
     retrieval: dict[str, object] = {"rerank": "never", "profile": {"ask_back": 0.0001, "answerable": 0}}
 
     async def journey() -> None:
-        async with bot(settings_for("none", retrieval=retrieval)) as (slack, _):
+        async with bot(serve(settings_for("none", retrieval=retrieval))) as slack:
             at = await slack.message("<@UBOT> Are tickets refunded?", kind="app_mention")
             asked = await answered(slack)
             buttons = asked["blocks"][-1]["elements"]
@@ -108,6 +111,55 @@ def test_a_question_back_has_buttons(settings_for: MakeSettings) -> None:
                 await slack.press(refunds, at, asked["ts"])
             assert "Train tickets are refunded" in (await answered(slack))["blocks"][0]["text"]
             assert slack.calls.empty()
+
+    asyncio.run(asyncio.wait_for(journey(), 120))
+
+
+def test_a_person_is_offered_and_gets_the_thread_with_consent(serve: Serve, settings_for: MakeSettings) -> None:
+    pytest.importorskip("plugins.handoff")
+    desk: dict[str, object] = {"kind": "webhook", "address": "http://127.0.0.1:9/", "secret": "s"}
+    running = serve(settings_for("none", plugins={"handoff": desk}))
+
+    async def journey() -> None:
+        async with bot(running) as slack:
+            at = await slack.message("<@UBOT> How long is parental leave?", kind="app_mention")
+            assert HAND_OVER not in str(await answered(slack))
+            await slack.message("can I talk to a human?", thread=at)
+            offer = await answered(slack)
+            button = offer["blocks"][-1]["elements"][-1]
+            assert button["confirm"]["text"]["text"] == CONSENT
+            for words in ("Your conversation was passed on to a person.", "This conversation was handed over already."):
+                await slack.press(button, at, offer["ts"])
+                assert (await slack.call("chat.postEphemeral"))["text"] == words
+
+    asyncio.run(asyncio.wait_for(journey(), 120))
+    (owner, content) = running.service.core.database.read_blocking(
+        lambda connection: connection.exec_driver_sql("SELECT owner, content FROM handoffs").one()
+    )
+    assert owner.endswith("/slack:T1:UADA")
+    assert "How long is parental leave?" in content
+    assert "https://app.slack.com/client/T1/C1/thread/C1-" in content
+
+
+def test_another_key_does_not_reach_a_thread_and_a_server_that_is_away_is_told(
+    serve: Serve, settings_for: MakeSettings
+) -> None:
+    running = serve(settings_for("none"))
+
+    def client(role: str, url: str = running.url) -> BotClient:
+        make = partial(credentials.create_key, name=role, role=role, groups=frozenset({"default"}))
+        _, key = running.service.core.database.write_blocking(make)
+        return BotClient(BotSettings.model_validate({"server": url, "key": key}))
+
+    async def journey() -> None:
+        async with client("reader") as mine, client("reader") as other, client("reader", "http://127.0.0.1:9") as away:
+            first = await mine.answer("slack:T1:C1:1", "slack:T1:UADA", "How long is parental leave?")
+            assert "ten weeks" in first.text
+            assert (await mine.knows("slack:T1:C1:1"), await other.knows("slack:T1:C1:1")) == (True, False)
+            assert "thread" in await other.hand_over("slack:T1:C1:1", first.turn, "nowhere")
+            assert await other.rate("slack:T1:C1:1", first.turn, "up") == "This answer is not kept any more."
+            assert (await away.answer("t", "p", "Why?")).text == await away.rate("t", "x", "up") == AWAY
+            assert "anaphora serve" in await away.problem()
 
     asyncio.run(asyncio.wait_for(journey(), 120))
 

@@ -157,8 +157,8 @@ def build_prompt(
     about: Sequence[str] = (),
     excerpts: Mapping[int, str] | None = None,
     closest: Sequence[tuple[int, str]] = (),
-    examples: Sequence[tuple[str, str, str]] = (),
     style: AnswerStyle = "short",
+    sufficient: float | None = None,
     house: HouseInstructions = NO_HOUSE,
 ) -> TurnPrompt:
     """The request for an answer of a `style` to `question`, within `llm.context_tokens` less the answer's own.
@@ -166,10 +166,10 @@ def build_prompt(
     `meaning` is the question in full where the typed one leans on the conversation, `about` the terms of the
     conversation that it speaks of, where no sentence is known that says it in full. `excerpts` holds what to show of
     each passage by its number; a passage without one is left out. `closest` are the sentences nearest to the question
-    with their passages' numbers, told to a model that writes short answers, `CLOSEST_TOKENS` at most. `examples` are
-    questions with an excerpt and its answer, shown first. What the `house` asks stands behind the rules, and before the
-    question's form, which says them again. The history gets what is left, newest turns first, at most
-    `HISTORY_TOKENS`.
+    with their passages' numbers, told to a model that writes short answers, `CLOSEST_TOKENS` at most; `sufficient`, how
+    likely the passages answer, is told to one that writes full answers and judges that itself. What the `house` asks
+    stands behind the rules, and before the question's form, which says them again. The history gets what is left,
+    newest turns first, at most `HISTORY_TOKENS`.
     """
     system = _instructions(style)
     form = load_prompt(PACKAGE, f"question_{style}")
@@ -184,25 +184,20 @@ def build_prompt(
     room -= count_tokens(typed) + sum(count_tokens(quote) + 6 for _, quote in near)
     texts = {passage.n: passage.opened for passage in evidence} if excerpts is None else excerpts
     passages = _passages([passage for passage in evidence if passage.n in texts], texts, max(room, 0))
-    before = [message for example in examples for message in _example(form.text, *example)]
-    room -= count_tokens(passages) + sum(count_tokens(message.text) + MESSAGE_OVERHEAD for message in before)
+    room -= count_tokens(passages)
     history = _history(conversation, min(room, HISTORY_TOKENS))
     parts = {"question": escape(typed), "passages": passages}
-    if style == "short":
+    if style == "full":
+        parts["sufficient"] = "unknown" if sufficient is None else f"{sufficient:.0%}"
+    else:
         parts["closest"] = (
             "\n".join(f"[{n}] {escape_citations(escape(' '.join(quote.split())))}" for n, quote in near) or "(none)"
         )
     last = fill(form.text, parts)
     rules = PromptMessage("system", system.text + house_part(house))
-    messages = (rules, *before, *history, PromptMessage("user", last))
+    messages = (rules, *history, PromptMessage("user", last))
     tokens = sum(count_tokens(message.text) + MESSAGE_OVERHEAD for message in messages)
     return TurnPrompt(messages, tokens, f"{system.version}.{form.version}")
-
-
-def _example(form: str, question: str, excerpt: str, answer: str) -> tuple[PromptMessage, PromptMessage]:
-    passage = f"[1] {escape_citations(escape(excerpt))}"
-    prompt = fill(form, {"question": escape(question), "passages": passage})
-    return PromptMessage("user", prompt), PromptMessage("assistant", f"{escape(answer).rstrip('.')} [1].")
 
 
 def house_part(house: HouseInstructions) -> str:

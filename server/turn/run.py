@@ -315,6 +315,7 @@ class Turn:
             excerpts=shortened,
             closest=[(quote.n, quote.quote) for quote in nearest or ()],
             style=models.style,
+            sufficient=odds.sufficient,
             house=self.house,
         )
         return Selection(passages, reranked, False, None, nearest, prompt, quotes_first)

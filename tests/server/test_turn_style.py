@@ -12,12 +12,12 @@ import pytest
 from rewriter import Conversation
 from server.chat.loaded_models import ServiceModels
 from server.settings import LLMSettings, RetrievalSettings, Settings
-from server.turn.models import TurnModels, WritingPace, answer_style
+from server.turn.models import AnswerStyle, TurnModels, WritingPace, answer_style
 from server.turn.prompt import build_prompt, evidence_budget, examples, instructions
 from server.turn.run import TurnEngine
 from testing.chat_model import ScriptedChatModel
 from tests.server.turn_fakes import FakeCollection, evidence
-from tests.server.turn_playing import PassThroughRewriter, play
+from tests.server.turn_playing import PassThroughRewriter, done, play
 
 if TYPE_CHECKING:
     from testing.openai_server import FakeOpenAIServer
@@ -78,6 +78,7 @@ def test_both_instructions_hold_the_same_rules() -> None:
 def test_a_full_answer_has_its_own_instructions_and_room() -> None:
     asked = build_prompt("Why?", Conversation(()), evidence("Because."), AWAY, style="full")
     assert asked.messages[0] == instructions("full")
+    assert "answer it: unknown." in asked.messages[-1].text
     tight = LLMSettings(model="http://localhost:8000/v1", context_tokens=2000)
     assert evidence_budget("Why?", tight, "full") + 800 <= evidence_budget("Why?", tight, "short") + 100
     assert (AWAY.longest_answer("short"), AWAY.longest_answer("full")) == (400, 1200)
@@ -110,3 +111,15 @@ def test_a_turn_is_asked_in_its_style_and_its_pace_is_kept() -> None:
     found = FakeCollection()
     play(TurnEngine(collection=lambda _: found, models=models, settings=Settings()))
     assert model.asked[-1][0].text == instructions("full").text
+
+
+@pytest.mark.parametrize("style", ["full", "short"])
+def test_a_large_model_is_told_how_likely_the_passages_answer_and_judges_itself(style: AnswerStyle) -> None:
+    model = ScriptedChatModel(script=["Ten weeks [1]."])
+    models = TurnModels(PassThroughRewriter(), None, model, style=style)
+    found = FakeCollection()
+    end = done(play(TurnEngine(collection=lambda _: found, models=models, settings=Settings())))
+    assert end.answerable is not None
+    asked = model.asked[-1][-1].text
+    estimate = f"answer it: {end.answerable:.0%}. It errs: judge by the passages."
+    assert (estimate in asked) == ("<cannot_answer>" in asked) == (style == "full")

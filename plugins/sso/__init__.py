@@ -73,7 +73,7 @@ class SsoSettings(SettingsGroup):
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
-        from server.settings.groups import is_loopback
+        from server.settings import is_loopback
 
         if self.issuer:
             address = urlsplit(self.issuer)

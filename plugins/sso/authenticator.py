@@ -25,8 +25,7 @@ from plugins.sso import SsoSettings
 from server.access import Principal, SignInFailed
 from server.api.security.authentication import Authenticator, SignIn, here, local_path, onward_page, set_cookie
 from server.installation import Finding
-from server.settings import Settings
-from server.settings.groups import is_loopback
+from server.settings import Settings, is_loopback
 from text.modules import need_extra
 from text.sanitize import sanitize_line
 

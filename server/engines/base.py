@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 import httpx
 
-from server.settings import LLMSettings
-from server.settings.groups import ServedBy
+from server.settings import LLMSettings, ServedBy
 from text.recorder import trace_headers
 
 if TYPE_CHECKING:

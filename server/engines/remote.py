@@ -14,8 +14,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from server.engines.base import ATRACED, TRACED, Engine, EngineUnreachable, openai_chat_model, request_timeout
-from server.settings import LLMSettings, Settings
-from server.settings.groups import ServedBy
+from server.settings import LLMSettings, ServedBy, Settings
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

@@ -21,7 +21,7 @@ from langchain_core.outputs import ChatGenerationChunk
 from langchain_openai import ChatOpenAI
 from openai import APIConnectionError, APIError, APITimeoutError
 
-from server.settings.groups import ServedBy
+from server.settings import ServedBy
 from text.recorder import current
 from text.sanitize import sanitize_text
 

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from server.settings.groups import is_loopback
+from server.settings import is_loopback
 from server.store import credentials
 
 

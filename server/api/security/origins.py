@@ -18,7 +18,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from server.api.error_responses import error_response, is_api
 from server.plugins import paths
-from server.settings.groups import is_loopback
+from server.settings import is_loopback
 
 _REMOVED = (b"forwarded", b"x-real-ip", b"x-gradio-server")
 _REMOVED_PREFIX = b"x-forwarded-"

@@ -12,13 +12,21 @@ import pytest
 from plugins.curated.answering import in_scope
 from testing.openai_server import FakeOpenAIServer
 from testing.plugin import PluginContract
+from tests.ui.conftest import site, visitor
+from tests.ui.site import violations
 
 if TYPE_CHECKING:
     import httpx
 
     from tests.serving import MakeSettings, Running, Serve
+    from tests.ui.conftest import Visitor
+
+__all__ = ["site", "visitor"]
 
 ON: dict[str, object] = {"curated": {"enabled": True}}
+SETTINGS = "[plugins.curated]\nenabled = true\n"
+"""The settings file of `site`."""
+LADLE = "Where is the ladle?"
 CURATED = "/v1/collections/docs/curated"
 FAX = "What is the number of the fax at the personnel office?"
 ANSWER = "We have **no fax** any more; write to [us](https://example.org)."
@@ -162,6 +170,32 @@ def test_until_it_is_switched_on_nothing_is_given_or_kept(serve: Serve, settings
             assert answer.status_code == 403
             assert "plugins.curated.enabled" in answer.text
         assert ask(client, FAX)["written"] == ""
+
+
+@pytest.mark.browser
+@pytest.mark.extended
+def test_the_next_who_asks_gets_what_a_person_wrote_in_the_workbench(visitor: Visitor) -> None:
+    page = visitor.page
+    visitor.ask(LADLE, "refused")
+    page.click("[data-part=workbench] a")
+    page.wait_for_selector(".one:not([hidden])")
+    page.get_by_text("Curated answers").click()
+    page.get_by_role("button", name="From the turn at hand").click()
+    assert page.get_by_label("Ways to ask").input_value() == LADLE
+    page.get_by_label("The answer, in Markdown").fill("In the **lower** drawer <img src=x onerror=window.owned=1>.")
+    page.get_by_label("Kept right by").fill("Ada")
+    assert violations(page) == []
+    page.locator("dialog").get_by_role("button", name="Save").click()
+    page.get_by_role("cell", name=LADLE, exact=True).wait_for()
+    visitor.open()
+    visitor.ask("where is the ladle")
+    assert visitor.last(".answer strong") == "lower"
+    assert page.locator(".answer img").count() == 0
+    assert visitor.last(".banner") == "A person wrote this answer, no model."
+    page.click("[data-part=workbench] a")
+    page.get_by_text("Curated answers").click()
+    page.get_by_role("button", name=f"Delete {LADLE}").wait_for()
+    assert page.locator("[data-part=curated-list] td.number").inner_text() == "1"
 
 
 class TestPlugin(PluginContract):

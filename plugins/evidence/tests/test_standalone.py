@@ -1,0 +1,253 @@
+"""Quotes made readable away from their pages: the rules, the spans, their HTML, the API, and the page in a browser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plugins.evidence.decontextualize import insertions, long_forms, make_standalone, removals, rule_findings
+from plugins.evidence.page import readable_html
+from plugins.evidence.service import SpanView, StandaloneView
+from plugins.evidence.source import (
+    Edit,
+    QuoteSpan,
+    SourcePassage,
+    SourceQuote,
+    apply,
+    bracketed,
+    kept,
+    original,
+    place_behind,
+    untouchable,
+)
+from testing.plugin import PluginContract
+from tests.ui.conftest import site, visitor
+
+if TYPE_CHECKING:
+    import httpx
+
+    from tests.serving import MakeSettings, Serve
+    from tests.ui.conftest import Visitor
+
+__all__ = ["site", "visitor"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("We use named entity recognition (NER) here.", {"NER": "named entity recognition"}),
+        ("A NER (named entity recognition) model.", {"NER": "named entity recognition"}),
+        ("Long short-term memory (LSTM) networks (LSTMs).", {"LSTM": "Long short-term memory"}),
+        ("It beats the baseline on 3 out of 5 metrics (BLEU).", {}),
+        ("The old name (Wien) is kept, see below (2019).", {}),
+    ],
+)
+def test_long_forms_are_found_where_the_letters_begin_words(text: str, expected: dict[str, str]) -> None:
+    assert long_forms(text) == expected
+
+
+def test_acronyms_and_first_person_are_settled() -> None:
+    quote = SourceQuote(
+        "We compare NER models with the help of Kumari.",
+        title="Entities of Nepal",
+        passages=(
+            SourcePassage("a", "Named entity recognition (NER) finds names."),
+            SourcePassage("b", "Kumari is a corpus of newspaper articles. It is large."),
+        ),
+    )
+    additions = rule_findings(quote)
+    assert [(addition.question, addition.passage) for addition in additions] == [
+        ("Who is speaking?", ""),
+        ("What does NER stand for?", "a"),
+    ]
+    assert bracketed(apply(quote.snippet, insertions(quote.snippet, additions))) == (
+        "We [the authors of “Entities of Nepal”] compare NER [Named entity recognition] models with the help of Kumari."
+    )
+
+
+def test_what_the_quote_says_itself_is_left_alone() -> None:
+    text = "Named entity recognition (NER) finds names."
+    assert rule_findings(SourceQuote(text, title="T", passages=(SourcePassage("a", text),))) == []
+    assert removals(text) == []
+
+
+def test_markers_and_references_to_floats_go() -> None:
+    text = "Moreover, it is fast (see Figure 2) and small, as shown in Table 3, too."
+    assert bracketed(apply(text, removals(text))) == "it is fast and small too."
+
+
+def test_a_quote_that_needs_nothing_stays_as_it_is() -> None:
+    quote = SourceQuote("Water boils at 100 degrees.", title="Water", passages=(SourcePassage("a", "Water is wet."),))
+    readable = make_standalone(quote)
+    assert (readable.text, [span.kind for span in readable.spans]) == (quote.snippet, ["kept"])
+
+
+@given(
+    st.text(max_size=80), st.lists(st.tuples(st.integers(0, 80), st.integers(0, 10), st.text(max_size=5)), max_size=6)
+)
+def test_kept_and_removed_are_the_quote_whatever_is_edited(text: str, wanted: list[tuple[int, int, str]]) -> None:
+    edits, at = [], 0
+    for start, length, added in sorted(wanted):
+        start = max(at, min(start, len(text)))
+        at = min(start + length, len(text))
+        edits.append(Edit(start, at, added))
+    spans = apply(text, edits)
+    assert original(spans) == text
+    assert kept(spans) + "".join(s.text for s in spans if s.kind == "removed") is not None
+    assert all(span.text for span in spans)
+
+
+def test_additions_are_shown_in_brackets_behind_their_words() -> None:
+    spans = apply("However, we set it to 4.", [Edit(0, 9), Edit(11, 11, "the authors"), Edit(18, 18, "the depth")])
+    assert bracketed(spans) == "we [the authors] set it [the depth] to 4."
+    assert original(spans) == "However, we set it to 4."
+    assert [span.kind for span in spans] == ["removed", "kept", "added", "kept", "added", "kept"]
+
+
+def test_brackets_of_ours_never_make_a_link() -> None:
+    assert (
+        bracketed([QuoteSpan("kept", "CNN"), QuoteSpan("added", "network"), QuoteSpan("kept", "(small)")])
+        == "CNN [network] (small)"
+    )
+
+
+def test_code_links_citations_and_formulas_are_left_alone() -> None:
+    text = "Call `arr[0]` as in [2] or [the guide](http://x.y/z) at https://a.b/c?d=1 with $x[1]$ (Smith, 2019)."
+    spans = [text[a:b] for a, b in untouchable(text)]
+    assert spans == ["`arr[0]`", "[2]", "[the guide](http://x.y/z)", "https://a.b/c?d=1", "$x[1]$", "(Smith, 2019)"]
+    for part in spans:
+        at = text.index(part) + 2
+        place = place_behind(text, at)
+        assert place is not None
+        assert place >= text.index(part) + len(part)
+
+
+def test_nothing_is_put_into_a_code_block_or_a_word() -> None:
+    text = "Run it:\n\n```\nfoo --bar\n```\n\nThe state-of-the-art way."
+    assert place_behind(text, text.index("--bar")) is None
+    place = place_behind(text, text.index("of-the"))
+    assert place is not None
+    assert text[:place].endswith("state-of-the-art")
+
+
+def test_a_quote_made_readable_is_escaped() -> None:
+    spans = (SpanView(kind="kept", text="Hold the button."), SpanView(kind="added", text="in <b>this</b> document"))
+    view = StandaloneView(document_id="a.md", start=0, end=16, text="Hold", spans=spans, questions=())
+    html = str(readable_html(view))
+    assert "Hold the button. <ins>[in &lt;b&gt;this&lt;/b&gt; document]</ins>" in html
+    assert "<b>" not in html
+
+
+PAGE = """# Boilers
+
+## Valve
+
+However, we set the SRV to 4 bar (see Table 2). It never opens below that.
+
+## Parts
+
+The safety release valve (SRV) opens by itself.
+"""
+QUOTE = "However, we set the SRV to 4 bar (see Table 2)."
+READABLE = "we [the authors of “Boilers”] set the SRV [safety release valve] to 4 bar."
+
+
+@pytest.fixture
+def client(settings_for: MakeSettings, serve: Serve) -> Iterator[httpx.Client]:
+    running = serve(settings_for("none"))
+    with running.client() as client:
+        job = client.post("/v1/collections/docs/documents", files={"file": ("boilers.md", PAGE.encode())}).json()
+        assert running.finished(job["id"]).state == "done"
+        yield client
+
+
+def place(client: httpx.Client, quote: str = QUOTE) -> dict[str, Any]:
+    document = "uploads/boilers.md"
+    text = client.get(f"/v1/collections/docs/documents/{document}").json()["text"]
+    start = text.index(quote)
+    return {"document_id": document, "start": start, "end": start + len(quote)}
+
+
+def test_a_quote_is_made_readable(client: httpx.Client) -> None:
+    body = place(client)
+    first = client.post("/v1/standalone", json=body).json()
+    assert first["text"] == READABLE
+    assert "".join(span["text"] for span in first["spans"] if span["kind"] != "added") == QUOTE
+    assert {span["kind"] for span in first["spans"]} == {"kept", "added", "removed"}
+    assert [question["question"] for question in first["questions"]] == ["Who is speaking?", "What does SRV stand for?"]
+    assert first["refused"] == ""
+
+
+def test_the_quote_of_a_turn_is_that_of_its_source(client: httpx.Client) -> None:
+    conversation = client.post("/v1/conversations", json={}).json()["id"]
+    asked_turn = client.post(f"/v1/conversations/{conversation}/turns", json={"question": "How is the SRV set?"})
+    turn = client.get(f"/v1/turns/{asked_turn.headers['x-turn-id']}").json()
+    cited = turn["done"]["citations"][0]
+    quote = client.post("/v1/standalone", json={"turn_id": turn["id"], "n": cited["n"]}).json()
+    assert (quote["document_id"], quote["start"], quote["end"]) == (
+        cited["document_id"], cited["start"], cited["end"]
+    )  # fmt: skip
+    assert client.post("/v1/standalone", json={"turn_id": turn["id"], "n": 99}).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ({"document_id": "uploads/gone.md"}, 404),
+        ({"start": 50, "end": 50}, 400),
+        ({"end": 10**6, "start": 10**6 - 5}, 400),
+        ({"start": 0, "end": 9000}, 400),
+        ({"turn_id": "x", "n": 1}, 400),
+        ({"document_id": ""}, 400),
+        ({"collection": "nothing"}, 404),
+    ],
+)
+def test_what_is_no_quote_is_refused(client: httpx.Client, change: dict[str, Any], status: int) -> None:
+    assert client.post("/v1/standalone", json={**place(client), **change}).status_code == status
+
+
+@pytest.mark.browser
+@pytest.mark.extended
+def test_a_quote_is_made_readable_and_its_original_is_one_click_away(visitor: Visitor) -> None:
+    page = visitor.page
+    visitor.ask("How many bar has the SRV?")
+    page.click(".turn:last-child .chip")
+    source = page.locator(".source.selected")
+    source.get_by_role("button", name="Show what it refers to").first.click()
+    quote = source.locator('[data-part="readable"]').first
+    quote.wait_for()
+    assert quote.inner_text() == (
+        "However, we [the authors of “Steam”] set the SRV [safety release valve] to 4 bar (see Table 2)."
+    )
+    # Told apart without colour: what was added by brackets and a line below, what was removed by a line through.
+    lines = {tag: quote.locator(tag).first.evaluate("one => getComputedStyle(one).textDecorationLine")
+             for tag in ("ins", "del")}  # fmt: skip
+    assert lines == {"ins": "underline", "del": "line-through"}
+    copied = source.locator('[data-action="copy-readable"]').get_attribute("data-text")
+    assert copied == "we [the authors of “Steam”] set the SRV [safety release valve] to 4 bar."
+    source.locator('[data-action="original"]').click()
+    assert source.locator('[data-part="original"]').inner_text() == "However, we set the SRV to 4 bar (see Table 2)."
+    assert not quote.is_visible()
+    source.locator('[data-action="original"]').click()
+    assert quote.is_visible()
+    source.get_by_role("button", name="Why this source?").first.click()
+    why = source.locator('[data-part="why"]')
+    why.wait_for()
+    assert "we set the SRV to 4 bar" in why.inner_text()
+    why.get_by_role("link", name="Open in the document").first.click()
+    page.wait_for_selector(".reader mark")
+    page.get_by_role("button", name="Close the document").click()
+    # Another turn's sources, and back: it is still there.
+    visitor.ask("How often should I descale the kettle?")
+    page.click(".turn:first-child .chip")
+    page.wait_for_selector('.source.selected [data-part="readable"]')
+
+
+class TestPlugin(PluginContract):
+    """The contract of every plugin."""
+
+    name = "evidence"

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import socket
-import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,20 +10,16 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from index.collection import Collection, delete_collection
-from index.documents import Document
-from index.errors import CollectionMismatch, StorageError, StoreUnavailable
-from index.indexer import delete_documents, index_documents
+from index.errors import StorageError, StoreUnavailable
 from index.lexical import Bm25s
-from index.query import Query
 from index.stores import StoreSpec, VectorStore, load_store
 from plugins.milvus import milvus_store as milvus
 from plugins.milvus.milvus_store import MilvusStore, _filter
 from server.settings import IndexSettings
-from testing.encoder import WordEncoder
 from testing.plugin import PluginContract
 from testing.vector_store import DIMENSION, VectorStoreContract, nearest, passages
-from tests.index.conftest import closed, document, documents
+from tests.index.conftest import closed, documents
+from tests.index.stored_collection import StoredCollectionContract, free_port, served
 from text.words import tokenize
 
 __all__ = ["closed", "documents"]
@@ -34,29 +27,13 @@ __all__ = ["closed", "documents"]
 LITE = StoreSpec("milvus")
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a Milvus server."""
-    port = free_port()
-    command = [sys.executable, "-m", "milvus_lite", "server", "--host", "127.0.0.1", "--port", str(port)]
-    command += ["--data-dir", str(tmp_path_factory.mktemp("milvus") / "data")]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        for _ in range(900):
-            try:
-                socket.create_connection(("127.0.0.1", port), 1).close()
-                break
-            except OSError:
-                time.sleep(0.1)
-        else:
-            pytest.fail("the Milvus server did not start")
-        yield f"http://127.0.0.1:{port}"
-        process.terminate()
+    folder = str(tmp_path_factory.mktemp("milvus") / "data")
+    command = [sys.executable, "-m", "milvus_lite", "server", "--host", "127.0.0.1", "--data-dir", folder, "--port"]
+    with served(lambda port: [*command, str(port)]) as address:
+        yield address
 
 
 @pytest.mark.extended
@@ -126,52 +103,33 @@ def test_beyond_what_is_compared_whole_a_graph_finds_nearly_all(
     store.delete(folder)
 
 
-@pytest.mark.parametrize("where", ["folder", pytest.param("server", marks=pytest.mark.extended)])
-def test_a_collection_lives_in_milvus(
-    where: str, request: pytest.FixtureRequest, tmp_path: Path, documents: list[Document], words: WordEncoder
-) -> None:
-    server = request.getfixturevalue("server") if where == "server" else ""
-    spec = StoreSpec("milvus", server)
-    index_documents(tmp_path, "docs", documents, words, store=spec)
-    collection = Collection.open(tmp_path, "docs", words, store=spec)
-    hit = collection.search([Query("Which fax number has the claims office?", "typed")])[0]
-    assert hit.passage.document_id == "fax"
-    assert hit.ranks == {"typed/bm25": 1, "typed/dense": 1}
-    money = collection.search([Query("fee")], where={"domain": "money"})
-    assert {hit.passage.document_id for hit in money} == {"refund", "loan"}
+class TestCollection(StoredCollectionContract):
+    engine = "milvus"
+    keeps_words = True
 
-    index_documents(tmp_path, "docs", [document("zebra", "zebra stripes")], words, store=spec)
-    delete_documents(tmp_path, "docs", ["fax"], words, store=spec)
-    assert collection.refresh()
-    ids = [hit.passage.document_id for hit in collection.search([Query("zebra stripes")], k=100)]
-    assert ids[0] == "zebra"
-    assert "fax" not in ids
-    assert not [*tmp_path.rglob("lexical")], "no BM25 index lies beside Milvus's"
-    with pytest.raises(CollectionMismatch, match="store_url"):
-        Collection.open(tmp_path, "docs", words)
-    if where == "server":
+
+@pytest.mark.extended
+class TestServedCollection(TestCollection):
+    per_version = 2
+
+    @pytest.fixture
+    def spec(self, server: str) -> StoreSpec:
+        return StoreSpec("milvus", server)
+
+    def keeps(self, spec: StoreSpec) -> list[str]:
         from pymilvus import MilvusClient
 
-        client = MilvusClient(server)
-        assert len(client.list_collections()) == 4, "vectors and words of the version that serves and the one before"
-
-    index_documents(tmp_path, "docs", documents, words)
-    assert Collection.open(tmp_path, "docs", words).search([Query("fax")])[0].passage.document_id == "fax"
-    collection.close()
-    delete_collection(tmp_path, "docs")
-    if where == "server":
-        assert client.list_collections() == []
-        client.close()
+        client = MilvusClient(spec.url)
+        try:
+            return list(client.list_collections())
+        finally:
+            client.close()
 
 
-def test_a_server_that_is_away_is_named(tmp_path: Path, documents: list[Document], words: WordEncoder) -> None:
-    nowhere = StoreSpec("milvus", f"http://127.0.0.1:{free_port()}")
-    index_documents(tmp_path, "docs", documents, words)
+def test_a_version_on_a_server_that_is_away_cannot_be_opened(tmp_path: Path) -> None:
+    nowhere = load_store(StoreSpec("milvus", f"http://127.0.0.1:{free_port()}"))
     with pytest.raises(StorageError, match="does not answer"):
-        load_store(nowhere).open(tmp_path / "docs" / "versions" / "000001-0000000a", ["a"], 8)
-    with pytest.raises(StorageError, match="see that the Milvus server runs"):
-        index_documents(tmp_path, "docs", documents, words, store=nowhere)
-    assert Collection.open(tmp_path, "docs", words).search([Query("fax")])[0].passage.document_id == "fax"
+        nowhere.open(tmp_path / "docs" / "versions" / "000001-0000000a", ["a"], 8)
 
 
 def test_milvus_without_its_libraries_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,8 +34,8 @@ from papers.citation_summaries.setups import (
 from papers.decontextualization.snippets import SET as SNIPPETS
 from papers.decontextualization.snippets import Snippet
 from papers.measures import area, rouge_scorer
+from papers.rewrite_checks import EvidenceTexts
 from plugins.evidence.explain import LEAD_NEAR, WhySource
-from plugins.evidence.rewrite_checks import EvidenceTexts
 from plugins.evidence.source import SourcePassage
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ import regex
 
 from papers.asking import QuoteAsker
 from papers.citation_summaries.setups import Citance, SetupRanker, WhyFound, WhyPlan, WhySentence
+from papers.rewrite_checks import CITATION, FORBIDDEN, MARKER, ORDERS, EvidenceTexts
 from plugins.evidence.explain import SENTENCES
-from plugins.evidence.rewrite_checks import CITATION, FORBIDDEN, MARKER, ORDERS, EvidenceTexts
 from plugins.evidence.source import SourcePassage, clipped
 from server.turn.support import SUPPORTED
 from text.sanitize import is_showable

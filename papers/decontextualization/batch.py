@@ -9,9 +9,9 @@ from evaluation.questions import BadRow, json_rows, objects, optional, present, 
 from evaluation.run_folder import InputLine
 from papers.asking import QuoteAsker
 from papers.decontextualization.questions import passage_of
+from papers.decontextualization.rules import QuoteAnswer, SourceQuote
 from papers.decontextualization.variants import StandalonePlan, make_standalone
-from plugins.evidence.decontextualize import QuoteAnswer
-from plugins.evidence.source import SourcePassage, SourceQuote, Within
+from plugins.evidence.source import SourcePassage, Within
 
 if TYPE_CHECKING:
     from index.encoders import Encoder

@@ -19,11 +19,12 @@ from evaluation.run_folder import RunWriter, Test, corrected
 from papers.asking import PACKAGE, AskingFailed, QuoteAsker, SaidText
 from papers.decomposition.forcing import ForcingAsker
 from papers.decontextualization.questions import RETRIEVED
+from papers.decontextualization.rules import QuoteAnswer, StandaloneQuote
 from papers.decontextualization.snippets import SET, Snippet
 from papers.decontextualization.variants import StandaloneGiven, StandaloneMethod, StandalonePlan, make_standalone
 from papers.orconvqa.sari import Additions, additions, f1, paired, sari
-from plugins.evidence.decontextualize import QuoteAnswer, StandaloneQuote
-from plugins.evidence.source import SourcePassage, Within, WithinRanking, kept, original
+from papers.spans import kept, original
+from plugins.evidence.source import SourcePassage, Within, WithinRanking
 from text.sentences import sentence_spans
 from text.words import stems
 

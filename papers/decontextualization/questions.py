@@ -11,16 +11,18 @@ from collections.abc import Iterable, Mapping, Sequence
 import regex
 
 from papers.asking import QuoteAsker
-from plugins.evidence.decontextualize import (
+from papers.decontextualization.rules import (
     QuoteAnswer,
     QuoteFinding,
+    SourceQuote,
     StandaloneQuote,
     allowed,
     as_answers,
     with_additions,
 )
-from plugins.evidence.rewrite_checks import LONGEST, EvidenceTexts, addition_refused
-from plugins.evidence.source import SourcePassage, SourceQuote, Within, clipped, place_behind
+from papers.rewrite_checks import EvidenceTexts, addition_refused
+from plugins.evidence.decontextualize import LONGEST, place_behind
+from plugins.evidence.source import SourcePassage, Within, clipped
 from text.sentences import sentence_spans
 from text.words import FUNCTION_WORDS, split, stemmed, stems
 

@@ -11,7 +11,7 @@ from difflib import SequenceMatcher
 
 import regex
 
-from plugins.evidence.rewrite_checks import (
+from papers.rewrite_checks import (
     ADDRESS,
     CITATION,
     FLOAT_REFERENCE,
@@ -21,7 +21,8 @@ from plugins.evidence.rewrite_checks import (
     EvidenceTexts,
     addition_refused,
 )
-from plugins.evidence.source import Edit, QuoteSpan, apply, kept, original, untouchable
+from papers.spans import Edit, QuoteSpan, apply, kept, original
+from plugins.evidence.decontextualize import untouchable
 from text.sentences import sentence_spans
 from text.words import negations, numbers, words
 

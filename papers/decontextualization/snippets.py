@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from evaluation.questions import BadRow, json_rows, optional, present, text
+from papers.decontextualization.rules import SourceQuote
 from papers.decontextualization.variants import PaperQuote
-from plugins.evidence.source import SourcePassage, SourceQuote
+from plugins.evidence.source import SourcePassage
 
 SET = "qa_decontext"
 

@@ -28,10 +28,10 @@ from papers.decontextualization.questions import (
     shortened,
 )
 from papers.decontextualization.rewriting import read_rewrite, spans_refused
-from plugins.evidence.decontextualize import (
-    SNIPPET_CHARS,
+from papers.decontextualization.rules import (
     QuoteAnswer,
     QuoteFinding,
+    SourceQuote,
     StandaloneQuote,
     as_answers,
     first_by_place,
@@ -39,16 +39,10 @@ from plugins.evidence.decontextualize import (
     texts_of,
     unchanged,
 )
-from plugins.evidence.rewrite_checks import EvidenceTexts
-from plugins.evidence.source import (
-    QuoteSpan,
-    SourcePassage,
-    SourceQuote,
-    Within,
-    bracketed,
-    numbered_texts,
-    place_behind,
-)
+from papers.rewrite_checks import EvidenceTexts
+from papers.spans import QuoteSpan, bracketed
+from plugins.evidence.decontextualize import QUOTE_CHARS, place_behind
+from plugins.evidence.source import SourcePassage, Within, numbered_texts
 from server.turn.support import SupportScorer
 from text.sentences import sentence_spans
 from text.words import FUNCTION_WORDS, stems
@@ -211,8 +205,8 @@ async def make_standalone(
     Without an `asker` no model is asked. Raises AskingFailed. Blocking work runs in threads.
     """
     precomputed = precomputed or StandaloneGiven()
-    if len(quote.snippet) > SNIPPET_CHARS:
-        return unchanged(quote, f"The quote has more than {SNIPPET_CHARS:,} characters; quote less of the document.")
+    if len(quote.snippet) > QUOTE_CHARS:
+        return unchanged(quote, f"The quote has more than {QUOTE_CHARS:,} characters; quote less of the document.")
     settled = await asyncio.to_thread(find, quote) if plan.rules else []
     if precomputed.answers is not None:
         answers = list(precomputed.answers)

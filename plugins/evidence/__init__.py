@@ -1,7 +1,6 @@
 """Evidence: quotes that stand alone, and the sentences that a source is cited for.
 
-`source` reads a document as sentences and passages, with the spans of a quote; `rewrite_checks` refuses additions that
-the document does not hold; `decontextualize` makes a quote readable alone; `explain` ranks the sentences of a source.
+`decontextualize` makes a quote readable alone; `source` reads a document as sentences, which `explain` ranks.
 """
 
 from __future__ import annotations

@@ -1,90 +1,120 @@
-"""Make a quote readable without its page: add in brackets what a reader lacks, and remove what points elsewhere.
+"""Make a quote readable without its page: add in brackets what its acronyms stand for, and who "we" are.
 
-Rules expand acronyms and name the speaker by the title. A language model's questions and answers added nothing to that
+Further rules, and a language model that asks what a reader lacks, added nothing to that
 (`papers/decontextualization`). English only, but for acronyms; long forms are found as by Schwartz and Hearst (2003).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from typing import Literal
 
 import regex
 
-from plugins.evidence.rewrite_checks import (
-    FLOAT_REFERENCE,
-    LONGEST,
-    MARKER,
-    EvidenceTexts,
-    addition_refused,
-    spans_refused,
-)
-from plugins.evidence.source import (
-    Edit,
-    QuoteSpan,
-    SourceQuote,
-    apply,
-    bracketed,
-    place_behind,
-    untouchable,
-)
+from index.documents import Document
+from server.store.records import View
+from text.blocks import blocks
+from text.sanitize import is_showable
 from text.words import words
 
+QUOTE_CHARS = 4000
 ADDITIONS = 5
 """Additions to one quote at most."""
-SNIPPET_CHARS = 4000
+LONGEST = 40
+"""Words of one addition at most."""
 
-_ACRONYM = regex.compile(
+ACRONYM = regex.compile(
     r"(?<![\p{L}\p{N}\-_/.])(?=\S*\p{Lu}\S*\p{Lu})\p{L}[\p{L}\p{N}&]{1,9}(?:-\p{Lu}+)?(?![\p{L}\p{N}])"
 )
 _IN_BRACKETS = regex.compile(r"([^()\n]{3,160})\(\s*([^()]{2,12}?)s?\s*(?:[,;][^()]*)?\)")
 _LONG_IN_BRACKETS = regex.compile(r"(?<![\p{L}\p{N}])([\p{L}\p{N}&\-]{2,10}?)s?\s*\(\s*([^()\d]{5,120}?)\s*\)")
-_FIRST_PERSON = regex.compile(r"(?<![\p{L}\p{N}'’])(?:we|our|us)(?![\p{L}\p{N}'’])", regex.IGNORECASE)
-_THIS_PAPER = regex.compile(
+FIRST_PERSON = regex.compile(r"(?<![\p{L}\p{N}'’])(?:we|our|us)(?![\p{L}\p{N}'’])", regex.IGNORECASE)
+THIS_TEXT = regex.compile(
     r"\b(?:this|the present|our) (?:paper|work|article|study|thesis|survey|guide|page|document|manual|chapter)\b",
     regex.IGNORECASE,
 )
-_ALONE = frozenset(("however", "thus", "therefore", "moreover", "furthermore", "hence", "but", "and"))
+_UNFIT = regex.compile(r"[\[\]<>`|]|https?:|www\.|\S@\S|javascript:", regex.IGNORECASE)
+"""Not added, though the document says it: markup, and addresses."""
+
+_PROTECTED = regex.compile(
+    r"(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`)"  # code in a line
+    r"|!?\[[^\[\]\n]*\]\([^()\s]*\)"  # a link
+    r"|<[^<>\s][^<>\n]*>"  # a tag or an address in angle brackets
+    r"|(?:https?|ftp)://[^\s<>\])}]+|www\.[^\s<>\])}]+"
+    r"|\$[^$\n]{1,200}\$|\\\(.{1,200}?\\\)"  # mathematics
+    r"|\[[^\[\]\n]{0,60}\]"  # [2], arr[0], [Smith 2019]
+    r"|\((?:[^()\n]{0,80}\b(?:19|20)\d\d[a-z]?(?:[;,][^()\n]{0,80})?)\)",  # (Smith et al., 2019)
+    regex.DOTALL,
+)
+_WORD = regex.compile(r"[\p{L}\p{M}\p{N}_]+(?:['’\-./:][\p{L}\p{M}\p{N}_]+)*")
 
 
-@dataclass(frozen=True, slots=True)
-class QuoteFinding:
-    """A question and its answer from the document, with its place in the quote, the text to add there, and the words of
-    the document that say so."""
+class QuoteSpan(View):
+    """A stretch of a quote, or an addition to it without its brackets."""
 
-    question: str
-    answer: str
-    passage: str
-    at: int
-    addition: str
-    evidence: str
-
-
-@dataclass(frozen=True, slots=True)
-class QuoteAnswer:
-    """A question about a quote, its answer, and the passage it is from (empty: lead, title or paragraph).
-
-    `evidence` are the words of the document that it was answered from.
-    """
-
-    question: str
-    answer: str
-    passage: str = ""
-    evidence: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class StandaloneQuote:
-    """A quote made readable. `text` is how it is shown; `refused` says what the guard turned down, and why."""
-
+    kind: Literal["kept", "added"]
     text: str
-    spans: tuple[QuoteSpan, ...]
-    questions: tuple[QuoteAnswer, ...]
-    refused: str = ""
 
 
-@lru_cache(maxsize=4096)
+def make_standalone(document: Document, start: int, end: int) -> list[QuoteSpan]:
+    """Return `document.text[start:end]` with the additions behind their words. Blocks."""
+    quote = document.text[start:end]
+    by_place = dict(reversed([*_expansions(quote, long_forms(document.text)), *_speakers(quote, document.title)]))
+    fit = [(at, text) for at, text in sorted(by_place.items()) if _is_fit(text)]
+    spans, last = list[QuoteSpan](), 0
+    for at, text in fit[:ADDITIONS]:
+        spans += [QuoteSpan(kind="kept", text=quote[last:at]), QuoteSpan(kind="added", text=text)]
+        last = at
+    return [span for span in (*spans, QuoteSpan(kind="kept", text=quote[last:])) if span.text]
+
+
+def bracketed(spans: Sequence[QuoteSpan]) -> Iterator[tuple[QuoteSpan, str]]:
+    """Yield each span with its text as it is shown: additions in brackets, apart from their neighbours."""
+    before = ""
+    for span in spans:
+        if span.kind == "added":
+            yield span, f" [{span.text}]"
+        else:
+            # `[…](` would be a link, `[…][` a reference.
+            apart = before == "added" and (span.text[0].isalnum() or span.text[0] in "_([")
+            yield span, f" {span.text}" if apart else span.text
+        before = span.kind
+
+
+def _is_fit(text: str) -> bool:
+    return len(text.split()) <= LONGEST and is_showable(text) and not _UNFIT.search(text)
+
+
+def _expansions(quote: str, forms: Mapping[str, str]) -> Iterator[tuple[int, str]]:
+    """Yield the long form of each acronym that the quote does not expand itself, and where it goes."""
+    done = set(long_forms(quote))
+    for match in ACRONYM.finditer(quote):
+        short = match.group() if match.group() in forms else match.group().removesuffix("s")
+        if short in done or short not in forms:
+            continue
+        done.add(short)
+        at = place_behind(quote, match.end())
+        if at is not None and forms[short].casefold() not in quote.casefold():
+            yield at, forms[short]
+
+
+def _speakers(quote: str, title: str) -> Iterator[tuple[int, str]]:
+    """Yield the title behind the first "this page" and the first "we", unless the quote has it."""
+    title = " ".join(title.split())
+    if not words(title) or title.casefold() in quote.casefold():
+        return
+    title = " ".join(title.split()[: LONGEST - 3])
+    for pattern, addition in ((THIS_TEXT, f"“{title}”"), (FIRST_PERSON, f"the authors of “{title}”")):
+        for match in pattern.finditer(quote):
+            at = place_behind(quote, match.end())
+            within = any(start < match.end() <= end for start, end in untouchable(quote))
+            if at is not None and not within and match.group() != "US":
+                yield at, addition
+                break
+
+
+@lru_cache(maxsize=16)
 def long_forms(text: str) -> dict[str, str]:
     """Return the acronyms that a text expands, with their long forms as written."""
     forms: dict[str, str] = {}
@@ -139,125 +169,29 @@ def _in_order(letters: Sequence[str], initials: Sequence[str]) -> int:
     return position
 
 
-def rule_findings(quote: SourceQuote) -> list[QuoteFinding]:
-    """Return the additions that rules find, in the order of the quote; at most one per place."""
-    return first_by_place((*_acronyms(quote), *_first_person(quote)))
+def untouchable(text: str) -> list[tuple[int, int]]:
+    """Code, links, tags, formulas and citations, in order: nothing is added within them or taken from them."""
+    spans = [(block.start, block.end) for block in blocks(text) if block.kind == "code"]
+    inline = [match.span() for match in _PROTECTED.finditer(text)]
+    spans += [(start, end) for start, end in inline if not any(a < end and start < b for a, b in spans)]
+    return sorted(spans)
 
 
-def first_by_place(findings: Iterable[QuoteFinding]) -> list[QuoteFinding]:
-    """Return the first finding of each place, in the order of the quote."""
-    by_place: dict[int, QuoteFinding] = {}
-    for finding in findings:
-        by_place.setdefault(finding.at, finding)
-    return sorted(by_place.values(), key=lambda finding: finding.at)
-
-
-def texts_of(quote: SourceQuote) -> Iterator[tuple[str, str]]:
-    """Return the texts read of the document, with their passage ids: lead and paragraph first."""
-    yield "", quote.lead
-    yield "", quote.paragraph
-    for passage in quote.passages:
-        yield passage.id, passage.text
-
-
-def _acronyms(quote: SourceQuote) -> Iterator[QuoteFinding]:
-    here = long_forms(quote.snippet)
-    forms: dict[str, tuple[str, str, str]] = {}
-    for passage, text in texts_of(quote):
-        for short, long in long_forms(text).items():
-            forms.setdefault(short, (long, passage, text))
-    folded = quote.snippet.casefold()
-    done = set[str]()
-    for match in _ACRONYM.finditer(quote.snippet):
-        short = match.group() if match.group() in forms else match.group().removesuffix("s")
-        if short in here or short in done or short not in forms:
-            continue
-        done.add(short)
-        long, passage, text = forms[short]
-        at = place_behind(quote.snippet, match.end())
-        if at is not None and long.casefold() not in folded:
-            yield QuoteFinding(f"What does {short} stand for?", long, passage, at, long, text)
-
-
-def _first_person(quote: SourceQuote) -> Iterator[QuoteFinding]:
-    title = " ".join(quote.title.split())
-    if not words(title) or title.casefold() in quote.snippet.casefold():
-        return
-    open_places = untouchable(quote.snippet)
-    for pattern, question, addition in (
-        (_THIS_PAPER, "Which text is this?", f"“{title}”"),
-        (_FIRST_PERSON, "Who is speaking?", f"the authors of “{title}”"),
-    ):
-        for match in pattern.finditer(quote.snippet):
-            at = place_behind(quote.snippet, match.end())
-            if at is None or any(start < match.end() <= end for start, end in open_places):
-                continue
-            shortened = addition if len(addition.split()) <= LONGEST else " ".join(addition.split()[:LONGEST])
-            yield QuoteFinding(question, title, "", at, shortened, f"the authors of “{title}”")
-            return
-
-
-def removals(snippet: str) -> list[Edit]:
-    """Return spans to remove once a sentence leaves its page: a leading discourse marker, figure and table
-    references."""
-    edits = list[Edit]()
-    begun = MARKER.match(snippet)
-    if begun and begun.end() < len(snippet) and ("," in begun.group() or begun.group().casefold().strip() in _ALONE):
-        edits.append(Edit(begun.start(), begun.end()))
-    edits += [
-        Edit(*match.span())
-        for match in FLOAT_REFERENCE.finditer(snippet)
-        if match.start() >= (begun.end() if edits and begun else 0)
-    ]
-    return edits
-
-
-def insertions(snippet: str, findings: Sequence[QuoteFinding]) -> list[Edit]:
-    """The edits that put each finding behind its place, and take out what may go."""
-    gone = removals(snippet)
-    edits = [Edit(finding.at, finding.at, finding.addition) for finding in findings]
-    free = [edit for edit in edits if not any(cut.start < edit.start < cut.end for cut in gone)]
-    return [*gone, *free]
-
-
-def make_standalone(quote: SourceQuote) -> StandaloneQuote:
-    """Return the quote with what its readers lack, as far as rules find it. Blocks."""
-    if len(quote.snippet) > SNIPPET_CHARS:
-        return unchanged(quote, f"The quote has more than {SNIPPET_CHARS:,} characters; quote less of the document.")
-    settled = rule_findings(quote)
-    findings, reasons = allowed(quote, settled)
-    return with_additions(quote, findings, as_answers(settled), reasons)
-
-
-def unchanged(quote: SourceQuote, refused: str = "") -> StandaloneQuote:
-    return StandaloneQuote(quote.snippet, (QuoteSpan("kept", quote.snippet),), (), refused)
-
-
-def as_answers(findings: Sequence[QuoteFinding]) -> tuple[QuoteAnswer, ...]:
-    return tuple(
-        QuoteAnswer(finding.question, finding.answer, finding.passage, (finding.evidence,)) for finding in findings
-    )
-
-
-def allowed(quote: SourceQuote, findings: Sequence[QuoteFinding]) -> tuple[list[QuoteFinding], list[str]]:
-    """Return the findings that the checks let into a quote, and the reasons why others are refused."""
-    judged = [
-        (finding, addition_refused(finding.addition, quote.snippet, EvidenceTexts([finding.evidence])))
-        for finding in findings
-    ]
-    return [finding for finding, reason in judged if not reason], [reason for _, reason in judged if reason]
-
-
-def with_additions(
-    quote: SourceQuote, findings: Sequence[QuoteFinding], answers: Sequence[QuoteAnswer], refused: Sequence[str]
-) -> StandaloneQuote:
-    """Put the first findings behind their places, and take out what points elsewhere, as far as the checks let it."""
-    chosen, reasons = findings[:ADDITIONS], list(refused)
-    spans = apply(quote.snippet, insertions(quote.snippet, chosen))
-    if reason := spans_refused(quote.snippet, spans):
-        # What the rules took out did not stand as they thought.
-        reasons.append(reason)
-        spans = apply(quote.snippet, [Edit(finding.at, finding.at, finding.addition) for finding in chosen])
-        if reason := spans_refused(quote.snippet, spans):
-            return unchanged(quote, reason)
-    return StandaloneQuote(bracketed(spans), tuple(spans), tuple(answers), " ".join(dict.fromkeys(reasons)))
+def place_behind(text: str, at: int) -> int | None:
+    """The first place from `at` on where an addition may stand: behind the word and the protected stretch that
+    `at` is in. None within a code block, behind which nothing would be in its place."""
+    fenced = [(block.start, block.end) for block in blocks(text) if block.kind == "code"]
+    if any(start <= at <= end for start, end in fenced):
+        return None
+    moved = True
+    while moved:
+        moved = False
+        for start, end in untouchable(text):
+            if start < at < end:
+                at, moved = end, True
+        for word in _WORD.finditer(text, max(0, at - 200)):
+            if word.start() >= at:
+                break
+            if at < word.end():
+                at, moved = word.end(), True
+    return at

@@ -15,10 +15,9 @@ import numpy.typing as npt
 import regex
 
 from index.lexical import K1
-from plugins.evidence.rewrite_checks import EvidenceTexts
-from plugins.evidence.source import SourcePassage, Within
+from plugins.evidence.source import SourcePassage, Within, numbered_texts
 from server.chat.documents import NAME, NAMES, YEAR
-from server.turn.support import SUPPORTED
+from server.turn.support import SUPPORTED, SupportScorer
 
 if TYPE_CHECKING:
     from index.encoders import TextEncoder
@@ -94,8 +93,8 @@ class WhyRanker:
         self.sentences = RankedTexts([sentence.text for sentence in source.sentences], encoder, k1)
 
     @cached_property
-    def _evidence(self) -> EvidenceTexts:
-        return EvidenceTexts(["\n\n".join(sentence.text for sentence in self.source.sentences)])
+    def _scorer(self) -> SupportScorer:
+        return SupportScorer(numbered_texts(["\n\n".join(sentence.text for sentence in self.source.sentences)]))
 
     def near(self, citance: str) -> float:
         """Return the cosine of the nearest sentence to the citing one; without an encoder its support."""
@@ -103,14 +102,14 @@ class WhyRanker:
         if not self.source.sentences:
             return 0.0
         if self._encoder is None:
-            return self._evidence.score(text)
+            return self._scorer.score(text, [1])
         return float(self.sentences.within.similarities(text).max())
 
     def bears(self, citance: str, near: float) -> bool:
         """Return whether the source seems to say what the citing sentence says, by meaning or word for word."""
         if near >= (WORDS if self._encoder is None else NEAR):
             return bool(self.source.sentences)
-        return bool(self.source.sentences) and self._evidence.score(without_markers(citance) or citance) >= SUPPORTED
+        return bool(self.source.sentences) and self._scorer.score(without_markers(citance) or citance, [1]) >= SUPPORTED
 
     def lead_near(self, citance: str) -> float:
         """Return the cosine of the lead to the citing sentence; 0 without a lead or an encoder."""

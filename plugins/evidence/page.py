@@ -8,6 +8,7 @@ from typing import Annotated, Any, TypeAlias
 from markupsafe import Markup
 from pydantic import Field
 
+from plugins.evidence.decontextualize import bracketed
 from plugins.evidence.service import EvidenceService, StandaloneView, WhyView
 from server.chat import ChatService
 from text.sanitize import masked
@@ -40,15 +41,9 @@ async def why_linked(
 
 
 def readable_html(view: StandaloneView) -> Markup:
-    """A quote made readable: what was added in brackets and underlined, what was removed struck through."""
-    parts, before = list[tuple[str, str, str]](), ""
-    for span in view.spans:
-        beside = before == "added" or (span.kind == "added" and parts and not parts[-1][2][-1:].isspace())
-        gap = " " if beside and (span.kind == "added" or span.text[:1].isalnum() or span.text[:1] in "([") else ""
-        parts.append((span.kind, gap, span.text))
-        before = span.kind
-    original = "".join(span.text for span in view.spans if span.kind != "added")
-    return render(FOLDER / "readable.html", made=view, parts=parts, original=original)
+    """A quote made readable: what was added stands in brackets, underlined."""
+    original = "".join(span.text for span in view.spans if span.kind == "kept")
+    return render(FOLDER / "readable.html", made=view, parts=bracketed(view.spans), original=original)
 
 
 def why_html(view: WhyView) -> Markup:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from index.encoders import CachedVectors
-from plugins.evidence.decontextualize import SNIPPET_CHARS, StandaloneQuote, make_standalone
+from plugins.evidence.decontextualize import QUOTE_CHARS, QuoteSpan, bracketed, make_standalone
 from plugins.evidence.explain import WhyFound, WhyRanker, WhySource, without_markers
-from plugins.evidence.source import Within, lead, quote_of, sentences_of
+from plugins.evidence.source import Within, lead, sentences_of
 from server.chat.authorization import ServiceBase, requires
 from server.chat.error_mapping import (
     MAX_ID_CHARS,
@@ -30,31 +30,14 @@ if TYPE_CHECKING:
     from server.turn.events import Evidence
 
 
-class SpanView(View):
-    """A stretch of a quote that was kept, added or removed; an added one is without its brackets."""
-
-    kind: Literal["kept", "added", "removed"]
-    text: str
-
-
-class StandaloneQuestion(View):
-    """A question that a reader of the quote alone has, and the passage that answers it; empty for lead or title."""
-
-    question: str
-    answer: str
-    passage: str
-
-
 class StandaloneView(View):
-    """A quote made readable away from its page. Kept and removed spans joined are the quote as the document has it."""
+    """A quote made readable away from its page. Kept spans joined are the quote as the document has it."""
 
     document_id: str
     start: int
     end: int
-    text: str = Field(description="To show and to copy: additions in brackets, what was removed left out.")
-    spans: tuple[SpanView, ...]
-    questions: tuple[StandaloneQuestion, ...]
-    refused: str = Field(default="", description="What was not added or rewritten, and why.")
+    text: str = Field(description="To show and to copy: additions in brackets.")
+    spans: tuple[QuoteSpan, ...]
 
 
 class WhyPlace(View):
@@ -115,8 +98,10 @@ class EvidenceService(ServiceBase):
 
     @requires("ask")
     async def standalone_of_turn(self, turn_id: str, n: int) -> StandaloneView:
-        """Return the quote of a turn's source `n`, decontextualized: the sentence that is cited first, or the passage.
-        Raises NotFound."""
+        """Make the quote of a turn's source `n` readable: the sentence that is cited first, or the passage.
+
+        Raises NotFound.
+        """
         turn, passage = await self._source(turn_id, n)
         cited = next((citation for citation in (turn.done.citations if turn.done else []) if citation.n == n), None)
         start, end = (cited.start, cited.end) if cited and cited.end > cited.start else (passage.start, passage.end)
@@ -128,30 +113,28 @@ class EvidenceService(ServiceBase):
         document_id = clean(document_id, MAX_ID_CHARS, "document_id")
         if not 0 <= start < end:
             raise InvalidRequest("A quote ends behind its start.", code="invalid_quote", param="end")
-        if end - start > SNIPPET_CHARS:
+        if end - start > QUOTE_CHARS:
             raise InvalidRequest(
-                f"The quote has {end - start:,} characters; {SNIPPET_CHARS:,} are allowed. Choose a part of it.",
+                f"The quote has {end - start:,} characters; {QUOTE_CHARS:,} are allowed. Choose a part of it.",
                 code="quote_too_long",
                 param="end",
             )
 
         opened = await self._noted("quote.standalone", collection, document_id)
 
-        def made() -> StandaloneQuote:
+        def read() -> list[QuoteSpan]:
             document = opened.document(document_id)
             if end > len(document.text) or not document.text[start:end].strip():
                 raise InvalidRequest("The document has no text there.", code="invalid_quote", param="start")
-            return make_standalone(quote_of(document, opened.passages(document_id), start, end))
+            return make_standalone(document, start, end)
 
-        quote = await run_blocking(made)
+        spans = await run_blocking(read)
         return StandaloneView(
             document_id=document_id,
             start=start,
             end=end,
-            text=quote.text,
-            spans=quote.spans,
-            questions=quote.questions,
-            refused=quote.refused,
+            text="".join(text for _, text in bracketed(spans)),
+            spans=tuple(spans),
         )
 
     @requires("ask")

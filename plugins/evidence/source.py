@@ -1,11 +1,8 @@
-"""A document as it is read beside one quote of it: title, lead, the quote's section and paragraph, and its passages.
-
-Where the passages come from (a collection, a line of a file, an evaluation set) is left to whoever makes one.
-"""
+"""A document as it is read for one sentence that cites it: its sentences, its lead, and a search within it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,15 +13,13 @@ from index.documents import Document, Section
 from index.encoders import TextEncoder, Vectors
 from index.fusion import fuse
 from index.lexical import K1, Bm25s, NoTerms
-from index.query import Passage
 from server.turn.events import Evidence
 from text.blocks import blocks
 from text.sentences import sentence_spans, sentences
 from text.words import stems, tokenize
 
 LEAD_CHARS = 1200
-PARAGRAPH_CHARS = 2400
-"""Longest lead and paragraph; what is longer keeps its beginning, or what stands around the quote."""
+"""Longest lead; what is longer keeps its beginning."""
 
 _HEADING = regex.compile(r"\s*#{1,6}\s")
 _ASIDE = regex.compile(
@@ -39,29 +34,6 @@ class SourcePassage:
     id: str
     text: str
     section: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class SourceQuote:
-    """A quote, and the document it is read in. Any part but the snippet may be empty."""
-
-    snippet: str
-    title: str = ""
-    lead: str = ""
-    section: str = ""
-    paragraph: str = ""
-    passages: tuple[SourcePassage, ...] = ()
-
-
-def quote_of(document: Document, passages: Sequence[Passage], start: int, end: int) -> SourceQuote:
-    """`document.text[start:end]` with what stands around it."""
-    return SourceQuote(
-        snippet=document.text[start:end],
-        title=document.title,
-        lead=lead(document),
-        paragraph=paragraph(document.text, start, end),
-        passages=tuple(SourcePassage(passage.id, passage.text, " › ".join(passage.heading)) for passage in passages),
-    )
 
 
 def sentences_of(document: Document) -> tuple[SourcePassage, ...]:
@@ -92,15 +64,6 @@ def lead(document: Document) -> str:
         if block.kind == "prose" and len(text.split()) > 5 and not _HEADING.match(text):
             return clipped(text, LEAD_CHARS)
     return ""
-
-
-def paragraph(text: str, start: int, end: int) -> str:
-    """Return the paragraph around a quote, at most `PARAGRAPH_CHARS` on each side."""
-    first = text.rfind("\n\n", max(0, start - PARAGRAPH_CHARS), start)
-    last = text.find("\n\n", end, end + PARAGRAPH_CHARS)
-    first = first + 2 if first >= 0 else max(0, start - PARAGRAPH_CHARS // 2)
-    last = last if last >= 0 else min(len(text), end + PARAGRAPH_CHARS // 2)
-    return text[first:last].strip()
 
 
 def clipped(text: str, chars: int) -> str:
@@ -168,121 +131,3 @@ class Within:
                 raise ValueError("there is no encoder to compare by")
             self._vectors = self._encoder.encode(self.texts)
         return self._vectors
-
-
-SpanKind = Literal["kept", "added", "removed"]
-
-_PROTECTED = regex.compile(
-    r"(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`)"  # code in a line
-    r"|!?\[[^\[\]\n]*\]\([^()\s]*\)"  # a link
-    r"|<[^<>\s][^<>\n]*>"  # a tag or an address in angle brackets
-    r"|(?:https?|ftp)://[^\s<>\])}]+|www\.[^\s<>\])}]+"
-    r"|\$[^$\n]{1,200}\$|\\\(.{1,200}?\\\)"  # mathematics
-    r"|\[[^\[\]\n]{0,60}\]"  # [2], arr[0], [Smith 2019]
-    r"|\((?:[^()\n]{0,80}\b(?:19|20)\d\d[a-z]?(?:[;,][^()\n]{0,80})?)\)",  # (Smith et al., 2019)
-    regex.DOTALL,
-)
-_CLOSES = regex.compile(r"[.,;:!?)]")
-_WORD = regex.compile(r"[\p{L}\p{M}\p{N}_]+(?:['’\-./:][\p{L}\p{M}\p{N}_]+)*")
-
-
-@dataclass(frozen=True, slots=True)
-class QuoteSpan:
-    """A stretch of a changed quote; an added one is without its brackets."""
-
-    kind: SpanKind
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """`text[start:end]` is taken out (nothing where both are equal), and `added` put behind it."""
-
-    start: int
-    end: int
-    added: str = ""
-
-
-def untouchable(text: str) -> list[tuple[int, int]]:
-    """Code, links, tags, formulas and citations, in order: nothing is added within them or taken from them."""
-    spans = [(block.start, block.end) for block in blocks(text) if block.kind == "code"]
-    inline = [match.span() for match in _PROTECTED.finditer(text)]
-    spans += [(start, end) for start, end in inline if not any(a < end and start < b for a, b in spans)]
-    return sorted(spans)
-
-
-def place_behind(text: str, at: int) -> int | None:
-    """The first place from `at` on where an addition may stand: behind the word and the protected stretch that
-    `at` is in. None within a code block, behind which nothing would be in its place."""
-    fenced = [(block.start, block.end) for block in blocks(text) if block.kind == "code"]
-    if any(start <= at <= end for start, end in fenced):
-        return None
-    moved = True
-    while moved:
-        moved = False
-        for start, end in untouchable(text):
-            if start < at < end:
-                at, moved = end, True
-        for word in _WORD.finditer(text, max(0, at - 200)):
-            if word.start() >= at:
-                break
-            if at < word.end():
-                at, moved = word.end(), True
-    return at
-
-
-def apply(text: str, edits: Iterable[Edit]) -> list[QuoteSpan]:
-    """The spans that edits make of a text. Edits do not overlap; of additions in one place the first comes first."""
-    spans: list[QuoteSpan] = []
-    at = 0
-    for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
-        if edit.start < at:
-            raise ValueError(f"edits overlap at {edit.start}")
-        spans += [QuoteSpan("kept", text[at : edit.start]), QuoteSpan("removed", text[edit.start : edit.end])]
-        spans.append(QuoteSpan("added", edit.added))
-        at = edit.end
-    spans.append(QuoteSpan("kept", text[at:]))
-    return joined(spans)
-
-
-def joined(spans: Iterable[QuoteSpan]) -> list[QuoteSpan]:
-    """The same without empty spans, and with neighbours of one kind in one; additions stay apart."""
-    merged: list[QuoteSpan] = []
-    for span in spans:
-        if not span.text:
-            continue
-        if merged and merged[-1].kind == span.kind != "added":
-            merged[-1] = QuoteSpan(span.kind, merged[-1].text + span.text)
-        else:
-            merged.append(span)
-    return merged
-
-
-def original(spans: Sequence[QuoteSpan]) -> str:
-    """Return the quote as written in its document."""
-    return "".join(span.text for span in spans if span.kind != "added")
-
-
-def kept(spans: Sequence[QuoteSpan]) -> str:
-    """Return the words of the quote outside the brackets."""
-    return "".join(span.text for span in spans if span.kind == "kept")
-
-
-def bracketed(spans: Sequence[QuoteSpan]) -> str:
-    """The quote as it is shown and copied: additions in brackets, what was removed left out."""
-    text, after_addition = "", False
-    for span in spans:
-        if span.kind == "added":
-            text += f"{'' if not text or text[-1].isspace() else ' '}[{span.text}]"
-            after_addition = True
-        elif span.kind == "kept":
-            # `[…](` would be a link, `[…][` a reference.
-            if after_addition and (_WORD.match(span.text) or span.text[0] in "(["):
-                text += " "
-            if text[-1:].isspace():
-                # What was removed had a blank on either side, or a full stop behind it.
-                text = text.rstrip() if _CLOSES.match(span.text) else text
-                span = QuoteSpan("kept", span.text.removeprefix(" "))
-            text += span.text
-            after_addition = False
-    return text

@@ -21,8 +21,9 @@ from papers.citation_summaries.measuring import (
     measure_written,
     setups,
 )
+from papers.decontextualization.rules import SourceQuote
 from papers.decontextualization.snippets import GoldQuestion, Snippet
-from plugins.evidence.source import SourcePassage, SourceQuote
+from plugins.evidence.source import SourcePassage
 from server.settings import Settings
 from testing.chat_model import ScriptedChatModel
 from testing.encoder import WordEncoder

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from papers.decontextualization.rewriting import read_rewrite, spans_refused
-from plugins.evidence.rewrite_checks import EvidenceTexts
-from plugins.evidence.source import bracketed, original
+from papers.rewrite_checks import EvidenceTexts
+from papers.spans import bracketed, original
 
 QUOTE = "However, we set the beam to 4 for NMT, but we did not tune it [2]. Code: `run --fast` (see Table 3)."
 EVIDENCE = (

@@ -9,9 +9,10 @@ import pytest
 
 from papers.asking import AskingFailed, QuoteAsker
 from papers.decontextualization.questions import addition, anchor, shortened
+from papers.decontextualization.rules import SourceQuote, StandaloneQuote
 from papers.decontextualization.variants import StandalonePlan, make_standalone
-from plugins.evidence.decontextualize import StandaloneQuote
-from plugins.evidence.source import SourcePassage, SourceQuote, Within, original
+from papers.spans import original
+from plugins.evidence.source import SourcePassage, Within
 
 QUOTE = SourceQuote(
     "However, we trained the second parser on NER data.",

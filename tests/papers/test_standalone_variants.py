@@ -6,9 +6,10 @@ import asyncio
 from typing import Any
 
 from papers.asking import QuoteAsker
+from papers.decontextualization.rules import QuoteAnswer, SourceQuote, StandaloneQuote
 from papers.decontextualization.variants import StandaloneGiven, StandalonePlan, find, make_standalone
-from plugins.evidence.decontextualize import QuoteAnswer, StandaloneQuote
-from plugins.evidence.source import SourcePassage, SourceQuote, Within, original
+from papers.spans import original
+from plugins.evidence.source import SourcePassage, Within
 
 QUOTE = SourceQuote(
     "However, we trained the second parser on NER data.",

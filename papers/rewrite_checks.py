@@ -10,14 +10,13 @@ from collections.abc import Iterable, Sequence
 
 import regex
 
-from plugins.evidence.source import QuoteSpan, kept, numbered_texts, original
+from papers.spans import QuoteSpan, kept, original
+from plugins.evidence.decontextualize import LONGEST
+from plugins.evidence.source import numbered_texts
 from server.turn.support import SUPPORTED, SupportScorer
 from text.sanitize import is_showable
 from text.sentences import sentence_spans
 from text.words import negations, numbers, stems, words
-
-LONGEST = 40
-"""Words of one addition."""
 
 MARKER = regex.compile(
     r"(?:however|moreover|furthermore|in addition|additionally|thus|therefore|hence|consequently|as a result"

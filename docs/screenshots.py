@@ -18,7 +18,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,8 +43,8 @@ ANSWERING = 900_000
 
 
 @contextmanager
-def running_server(home: Path, model: str) -> Iterator[str]:
-    """`anaphora serve` over this documentation; gives its address once it is ready."""
+def running_server(home: Path, model: str, settings: Mapping[str, str] | None = None) -> Iterator[str]:
+    """`anaphora serve` over this documentation; gives its address once it is ready; `settings` by environment."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -52,7 +52,7 @@ def running_server(home: Path, model: str) -> Iterator[str]:
     command += ["--docs", str(DOCS), "--port", str(port), "--model", model]
     # A slow machine gives the same pictures, only later.
     patience = {"ANAPHORA_LLM__TIMEOUT_SECONDS": "900", "PYTHONPATH": str(DOCS.parent)}
-    server = subprocess.Popen(command, cwd=home, env={**os.environ, **patience})
+    server = subprocess.Popen(command, cwd=home, env={**os.environ, **patience, **(settings or {})})
     address = f"http://127.0.0.1:{port}"
     try:
         until = time.monotonic() + STARTING
@@ -76,13 +76,13 @@ def _answers(url: str) -> bool:
         return False
 
 
-def window(browser: Browser, address: str, size: dict[str, int], *, dark: bool = False) -> Page:
-    """A window on the page; a narrow one is a phone."""
+def window(browser: Browser, address: str, size: dict[str, int], *, dark: bool = False, scale: int = 0) -> Page:
+    """A window on the page; a narrow one is a phone, of `scale` pixels a point (0: what the size has)."""
     phone = size["width"] < 800
     context = browser.new_context(
         viewport={"width": size["width"], "height": size["height"]},
         color_scheme="dark" if dark else "light",
-        device_scale_factor=2 if phone else 1,
+        device_scale_factor=scale or (2 if phone else 1),
         is_mobile=phone,
         has_touch=phone,
         reduced_motion="reduce",

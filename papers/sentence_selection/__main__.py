@@ -46,7 +46,7 @@ def fit(
     refused: Annotated[
         float, typer.Option(min=0, max=1, help="Share of answerable questions that may be refused.")
     ] = 0.05,
-    lost: Annotated[float, typer.Option(min=0, max=1, help="Share of marked quotes that may count as far.")] = 0.002,
+    lost: Annotated[float, typer.Option(min=0, max=1, help="Share of marked quotes that may count as far.")] = 0.0015,
 ) -> None:
     """Fit the head on all cases, cross-validate it and the decision over domains, and choose the thresholds by that."""
     from evaluation import report

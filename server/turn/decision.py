@@ -41,7 +41,7 @@ OTHERS: tuple[Literal["ask", "refuse"], ...] = ("ask", "refuse")
 READ = 5
 """Passages looked at."""
 
-FAR = -7.0
+FAR = -8.0
 """Nothing is quoted below a refusal where the cross-encoder finds each passage less relevant: `far`."""
 UNSPOKEN, NAMED = -9.0, 0.3
 """The documents do not speak of an English question where each passage is less relevant than the first, and the first

@@ -130,7 +130,7 @@ NEAR = 0.03
 best one's."""
 QUOTED = 0.15
 """Where all sentences together answer with less than this chance, nothing is quoted."""
-SURE, ANSWERED = 0.35, 0.89
+SURE, ANSWERED = 0.35, 0.91
 """Quotes are shown with a doubt if they hold the answer with less than the first chance, or the passages have one with
 less than the second; chosen in `docs/lab/citations.md`."""
 LIKELY = 0.8

@@ -211,3 +211,18 @@ def test_a_tall_sign_mixes_no_columns(tmp_path: Path) -> None:
     text = " ".join(region.text for region in page.regions(tmp_path) if region.page == 2)
     assert "where the left column goes on to the gutter and its next line follows." in text
     assert "so E is X as they are, and the number of boats by day and by night." in text
+
+
+def test_the_labels_of_a_drawing_go_on_with_no_paragraph(tmp_path: Path) -> None:
+    page = paper()
+    page.canvas.showPage()
+    below = page.prose(LEFT, 80, 40, "una")
+    page.justified(LEFT, below, "here the left column ends in the middle of a long")
+    for n, label in enumerate(("boat (1)", "sea (2)", "house (3)")):
+        page.line(RIGHT + 20 + 70 * n, 84, label, 6)
+    page.line(RIGHT, 110, "Figure 1: A drawing of boats by the sea.")
+    page.line(RIGHT, 150, "sentence that the right column ends. It is followed by")
+    page.prose(RIGHT, 162, 20, "vic")
+    text = page.document(tmp_path).text
+    assert "in the middle of a long sentence that the right column ends." in text
+    assert "house (3) sentence" not in text

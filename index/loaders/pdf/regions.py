@@ -62,6 +62,7 @@ _BULLET = re.compile(r"(?:[•◦▪‣∙●○■·–—*-]|\(?(?:\d{1,2}|[a-
 _ENTRY_YEAR = re.compile(r"\b(?:1[89]|20)\d\d[a-z]?\b")
 _ENDED = re.compile(r"[.!?:;…][\"'”’)\]]*$")
 _LONGEST_HEADING = 160
+_LONGEST_LABEL = 200
 _WIDEST_LEADING = 2.6
 _WRITERS = re.compile(r"@|[*†‡§¶∗]|\d\s*(?:,|$)|(?i:universit|institute|department|school|laborator)")
 _MATHS = re.compile(r"[=∑∏∫√∞±×÷≤≥≈≠≡∝∈∉⊂⊆∩∪→←↔⇒∀∃¬∧∨∂∇⟨⟩]|\(\d{1,3}\)$")
@@ -418,8 +419,11 @@ def _floated(regions: Sequence[Region]) -> Iterator[Region]:
     """The regions with text that goes on in the next column or page put behind what it continues."""
     waiting: list[Region] = []
     last: Region | None = None
+    usual = median([_size(region) for region in regions if region.kind == "text" for _ in region.lines] or [0.0])
     for region in regions:
-        if region.kind == "text":
+        if last is not None and _is_label(region, usual):
+            waiting.append(region)
+        elif region.kind == "text":
             if last is not None and (
                 _broken(last.lines[-1].text, region.lines[0].text)
                 or ((region.opens or waiting) and _goes_on(last, region))
@@ -444,9 +448,20 @@ def _floated(regions: Sequence[Region]) -> Iterator[Region]:
     yield from waiting
 
 
+def _is_label(region: Region, usual: float) -> bool:
+    """Whether a text is a few words in small print, as in a drawing or below a page."""
+    return region.kind == "text" and _smaller(_size(region), usual) and len(region.text) < _LONGEST_LABEL
+
+
+def _smaller(size: float, other: float) -> bool:
+    return 1.19 * size < other
+
+
 def _goes_on(last: Region, region: Region) -> bool:
     """Whether a paragraph was cut by the end of its column."""
     before, after = last.lines[-1].text, region.lines[0].text
+    if _smaller(_size(last), _size(region)):
+        return False
     if _ENDED.search(before) or _BULLET.match(after) or last.lines[-1].height > 1.2 * region.lines[0].height:
         return False
     return not after[:1].isupper() or before.endswith(("-", ",")) or _full(last)

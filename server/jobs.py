@@ -138,7 +138,7 @@ class JobRunner:
         except (IndexingError, StoreError, OSError) as error:
             log.warning("job %s failed: %s", task.job.id, error)
             self._update(task, state="failed", message=str(error))
-        except Exception as error:
+        except Exception as error:  # the thread of all jobs goes on; the log has the traceback
             log.exception("job %s failed", task.job.id)
             self._update(
                 task, state="failed", message=f"{type(error).__name__}: {error}. This is a fault; the log has more."

@@ -183,7 +183,7 @@ class MountedErrors:
 
         try:
             await self._app(scope, receive, shaped)
-        except Exception:
+        except Exception:  # of a route; cancelling is none
             # Raised again after it was answered, it would cost the connection.
             if not answered:
                 raise

@@ -146,7 +146,7 @@ class EngineManager:
         try:
             await model.ainvoke([SystemMessage(read), HumanMessage("")])
         except Exception as error:  # noqa: BLE001  (whatever a client raises: nothing was lost but a head start)
-            log.info("the language model did not read ahead: %s", error)
+            log.info("the language model did not read ahead: %s: %s", type(error).__name__, error)
 
     async def engine(self) -> Engine:
         """The running engine. Raises Unavailable when it cannot be started."""

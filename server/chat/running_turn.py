@@ -212,7 +212,7 @@ class RunningTurn(AsyncIterator[Event]):
                 yield await self._note(self._error(code, message))
             except ChatError as error:
                 yield await self._note(self._error(error.code, error.message))
-            except Exception:
+            except Exception:  # whoever asked must hear that the turn has ended; the log has the traceback
                 log.exception("turn %s failed", self.id)
                 yield await self._note(self._error("internal_error", "The turn failed; the server's log says why."))
         finally:

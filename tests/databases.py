@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    pass
+    from server.store import Database
 
 USER = 65534
 """`nobody`: PostgreSQL does not run as root."""
@@ -39,7 +39,7 @@ class PostgresPrograms:
 
     def _run(self, program: str, *options: str) -> None:
         command = [str(self._programs / program), "-D", str(self.folder / "data"), *options]
-        subprocess.run(command, check=True, capture_output=True, timeout=60, cwd=self.folder, **self._user)  # type: ignore[call-overload]
+        subprocess.run(command, check=True, capture_output=True, timeout=180, cwd=self.folder, **self._user)  # type: ignore[call-overload]
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
@@ -103,3 +103,13 @@ def postgres_place(postgres: PostgresPrograms) -> Iterator[str]:
 def place(tmp_path: Path) -> Path | str:
     """Where a new database is. `plugins/scale/tests/test_postgres.py` runs some of these tests on PostgreSQL."""
     return tmp_path / "anaphora.db"
+
+
+@pytest.fixture
+def database(place: Path | str) -> Iterator[Database]:
+    """A new database."""
+    from server.store import Database
+
+    made = Database(place)
+    yield made
+    made.close()

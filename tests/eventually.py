@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 T = TypeVar("T")
-LIMIT_SECONDS = 60.0
+LIMIT_SECONDS = 120.0
 
 
 def eventually(condition: Callable[[], T], *, seconds: float = LIMIT_SECONDS) -> T:

@@ -112,7 +112,7 @@ def child(target: Callable[..., None], *arguments: object) -> Iterator[tuple[Bas
 
 def client_of(url: str) -> httpx.Client:
     """A client that keeps no connection for as long as a server does, and so never meets one that it is closing."""
-    return httpx.Client(base_url=url, timeout=60, verify=False, limits=httpx.Limits(keepalive_expiry=1.0))
+    return httpx.Client(base_url=url, timeout=90, verify=False, limits=httpx.Limits(keepalive_expiry=1.0))
 
 
 class Home:

@@ -119,6 +119,16 @@ def shared_models(load_once: Callable[[Callable[..., Any]], Any], monkeypatch: p
 
 
 @pytest.fixture
+def home(model_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty home for commands, with the fetched models."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "models").symlink_to(model_home / "models")
+    monkeypatch.setenv("ANAPHORA_HOME", str(home))
+    return home
+
+
+@pytest.fixture
 def command_home(
     indexed_home: Path, model_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared_models: None
 ) -> Path:

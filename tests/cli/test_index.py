@@ -22,16 +22,6 @@ from text.sanitize import is_showable
 
 
 @pytest.fixture
-def home(tmp_path: Path, model_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home of its own whose models are the fetched ones."""
-    folder = tmp_path / "home"
-    folder.mkdir()
-    (folder / "models").symlink_to(model_home / "models")
-    monkeypatch.setenv("ANAPHORA_HOME", str(folder))
-    return folder
-
-
-@pytest.fixture
 def docs(tmp_path: Path) -> Path:
     folder = tmp_path / "docs"
     folder.mkdir()

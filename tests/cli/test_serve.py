@@ -33,7 +33,7 @@ def command(home: Path, *arguments: str, **environment: str) -> tuple[list[str],
 
 def run(home: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     line, values = command(home, *arguments, **environment)
-    return subprocess.run(line, env=values, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(line, env=values, capture_output=True, text=True, timeout=180, check=False)
 
 
 def call(home: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -76,7 +76,7 @@ def test_a_plain_installation_serves_a_folder_and_answers(model_home: Path, docu
             assert answer["anaphora"]["rewrite"]["rewriter"] == "terms"
             assert answer["anaphora"]["rewrite"]["expansion"] == ["Parental leave"]
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=180)
         assert process.returncode == 0, err
         assert "Traceback" not in out + err
         assert "Stopped." in err

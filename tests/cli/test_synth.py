@@ -22,15 +22,6 @@ Call = Callable[..., Result]
 
 
 @pytest.fixture
-def home(model_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / "models").symlink_to(model_home / "models")
-    monkeypatch.setenv("ANAPHORA_HOME", str(home))
-    return home
-
-
-@pytest.fixture
 def docs(tmp_path: Path) -> Path:
     docs = tmp_path / "docs"
     docs.mkdir()

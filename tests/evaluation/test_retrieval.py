@@ -18,12 +18,8 @@ from tests.evaluation import evaluation_data as data
 
 
 @pytest.fixture
-def home(model_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(home: Path, tmp_path: Path) -> Path:
     """A home with the collection `mine`, and questions about it in `q.jsonl`."""
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / "models").symlink_to(model_home / "models")
-    monkeypatch.setenv("ANAPHORA_HOME", str(home))
     data.product(tmp_path / "data")
     pages = str(tmp_path / "data" / "product_docs" / "desk")
     assert CliRunner().invoke(app, ["index", pages, "--collection", "mine"]).exit_code == 0

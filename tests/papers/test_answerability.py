@@ -138,12 +138,8 @@ def test_what_is_left_out_leaves_no_gap_in_the_rankings() -> None:
 
 
 @pytest.fixture
-def home(model_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(home: Path, tmp_path: Path) -> Path:
     """A home with models, beside two domains: `offices`, and `shops` with a question and a passage of its own."""
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / "models").symlink_to(model_home / "models")
-    monkeypatch.setenv("ANAPHORA_HOME", str(home))
     folder = tmp_path / "data"
     data.mtrag(folder)
     folder = folder / "mtrag"

@@ -42,11 +42,7 @@ PASSAGE = {
 
 
 @pytest.fixture
-def home(model_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / "models").symlink_to(model_home / "models")
-    monkeypatch.setenv("ANAPHORA_HOME", str(home))
+def home(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("ANAPHORA_REWRITER__KIND", "none")
     monkeypatch.setenv("ANAPHORA_RETRIEVAL__RERANK", "never")
     data.mtrag(tmp_path / "data")

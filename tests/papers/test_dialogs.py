@@ -95,14 +95,8 @@ def test_coverage_is_over_content_words() -> None:
     assert texture.used_share([], {"p": "x"}) == 0
 
 
-def test_the_command_names_the_models_it_used(
-    model_home: Path, language_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_names_the_models_it_used(home: Path, language_model: Path, tmp_path: Path) -> None:
     data.doc2dial(tmp_path / "data")
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / "models").symlink_to(model_home / "models")
-    monkeypatch.setenv("ANAPHORA_HOME", str(home))
     words = ["dialogs", "--folder", str(tmp_path / "data" / "synthetic"), "--name", "d"]
     result = CliRunner().invoke(app, [*words, "--encoder", "all-minilm-l6-v2", "--language-model", str(language_model)])
     assert result.exit_code == 0, result.output

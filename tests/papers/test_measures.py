@@ -76,7 +76,9 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def run(*words: str) -> str:
-    return subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, check=True, timeout=60).stdout
+    return subprocess.run(
+        [sys.executable, "-m", *words], capture_output=True, text=True, check=True, timeout=180
+    ).stdout
 
 
 def test_bleu_is_what_sacrebleus_command_says(files: tuple[Path, Path]) -> None:

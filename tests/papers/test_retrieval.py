@@ -26,11 +26,7 @@ from tests.evaluation import evaluation_data as data
 
 
 @pytest.fixture
-def home(model_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / "models").symlink_to(model_home / "models")
-    monkeypatch.setenv("ANAPHORA_HOME", str(home))
+def home(home: Path, tmp_path: Path) -> Path:
     data.mtrag(tmp_path / "data")
     data.doc2dial(tmp_path / "data")
     return home

@@ -1,4 +1,4 @@
-"""Questions, retrieval, answers, brackets: the plan of the paper, with a scripted model."""
+"""Questions, retrieval, answers, brackets: the plan of the paper and its variants, with a scripted model."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from papers.asking import AskingFailed, QuoteAsker
 from papers.decontextualization.questions import addition, anchor, shortened
-from papers.decontextualization.rules import SourceQuote, StandaloneQuote
-from papers.decontextualization.variants import StandalonePlan, make_standalone
+from papers.decontextualization.rules import QuoteAnswer, SourceQuote, StandaloneQuote
+from papers.decontextualization.variants import StandaloneGiven, StandalonePlan, find, make_standalone
 from papers.spans import original
 from plugins.evidence.source import SourcePassage, Within
 
@@ -37,11 +37,15 @@ class ScriptedAsker(QuoteAsker):
 
     async def ask(self, prompt: str, parts: Any, tokens: int, system: str = "") -> str:
         self.asked.append((prompt, dict(parts)))
-        return self.said[prompt]
+        return self.said[prompt.rpartition(":")[2]]
 
 
-def made(asker: QuoteAsker | None = None) -> StandaloneQuote:
-    quote = asyncio.run(make_standalone(QUOTE, StandalonePlan(), asker, Within([p.text for p in QUOTE.passages])))
+def made(plan: StandalonePlan | None = None, asker: QuoteAsker | None = None, **fields: Any) -> StandaloneQuote:
+    quote = asyncio.run(
+        make_standalone(
+            QUOTE, plan or StandalonePlan(), asker, Within([p.text for p in QUOTE.passages]), StandaloneGiven(**fields)
+        )
+    )
     assert original(quote.spans) == QUOTE.snippet
     return quote
 
@@ -122,3 +126,41 @@ def test_an_addition_is_the_answer_without_the_questions_words() -> None:
     assert addition(snippet, "It is a way [1] to translate (Smith et al., 2019).") == "a way to translate"
     assert len(addition(snippet, "word " * 90).split()) <= 40
     assert shortened("One two three. Four five six seven.", 5) == "One two three."
+
+
+def test_end_to_end_one_call_names_words_and_what_they_mean() -> None:
+    asker = ScriptedAsker(pairs="the second parser => parsing the Nepali language\nnot there => anything at all")
+    quote = made(StandalonePlan(direct=True), asker)
+    assert "the second parser [parsing the Nepali language] on" in quote.text
+    assert [prompt for prompt, _ in asker.asked] == ["papers.decontextualization.prompts:pairs"]
+
+
+def test_a_free_rewrite_passes_or_falls_back_to_the_additions() -> None:
+    plan = StandalonePlan("prompted")
+    good = ScriptedAsker(
+        questions="No questions.",
+        rewrite="Rewritten: we [the authors of Parsing Nepali] trained the second parser on NER "
+        "[named entity recognition] data.",
+    )
+    quote = made(plan, good)
+    assert quote.refused == ""
+    assert quote.text.startswith("we [the authors of Parsing Nepali] trained")
+    bad = ScriptedAsker(questions="No questions.", rewrite="We never trained anything. Buy 3 now.")
+    quote = made(plan, bad)
+    assert "outside brackets" in quote.refused
+    assert quote.text == made().text
+
+
+def test_given_answers_take_the_place_of_the_model() -> None:
+    answers = [QuoteAnswer("What is NER?", "NER is a way of finding names.", "", ("A way of finding names.",))]
+    quote = made(StandalonePlan(rules=False), answers=answers)
+    assert quote.text == "we trained the second parser on NER [a way of finding names] data."
+
+
+def test_terms_that_the_document_defines_are_found() -> None:
+    passage = SourcePassage("b", "Kumari is a corpus of newspaper articles. It is large.")
+    quote = SourceQuote("We compare models with the help of Kumari.", title="Entities of Nepal", passages=(passage,))
+    assert [(finding.question, finding.addition) for finding in find(quote)] == [
+        ("Who is speaking?", "the authors of “Entities of Nepal”"),
+        ("What is Kumari?", "a corpus of newspaper articles"),
+    ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from typer.testing import CliRunner
 
 from evaluation.run_folder import EvaluationRun, Latency, Metric, create_run
@@ -38,13 +37,7 @@ def test_our_numbers_stand_beside_the_papers(tmp_path: Path) -> None:
     assert "| ours, qrecc | auto | 50% | 60.0 | 100.0 | 40% |" in text
 
 
-def test_runs_of_the_command_become_the_tables(
-    model_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / "models").symlink_to(model_home / "models")
-    monkeypatch.setenv("ANAPHORA_HOME", str(home))
+def test_runs_of_the_command_become_the_tables(home: Path, tmp_path: Path) -> None:
     data.doc2dial(tmp_path / "data")
     words = ["retrieval", "--data", str(tmp_path / "data"), "--out", str(tmp_path), "--name", "units"]
     sets = ["--sets", "doc2dial-spans,doc2dial-propositions", "--systems", "typed:rrf,context:rrf,typed:variants"]

@@ -130,7 +130,7 @@ def test_without_limits_nothing_is_loaded_and_nothing_refused() -> None:
         [sys.executable, "-c", code + "print([name for name in ('limits', 'redis') if name in sys.modules])"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
     )
     assert loaded.stdout.strip() == "[]", loaded.stderr
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -20,13 +18,6 @@ from server.store.schema import TURNS
 from tests.rows import ALL, MINE
 
 DAY = 86_400.0
-
-
-@pytest.fixture
-def database(place: Path | str) -> Iterator[Database]:
-    database = Database(place)
-    yield database
-    database.close()
 
 
 def keep(database: Database, turn_id: str, days: float, conversation_id: str | None = None) -> None:

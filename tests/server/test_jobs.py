@@ -17,13 +17,6 @@ from tests.rows import ALL, MINE
 
 
 @pytest.fixture
-def database(place: Path | str) -> Iterator[Database]:
-    database = Database(place)
-    yield database
-    database.close()
-
-
-@pytest.fixture
 def runner(database: Database, tmp_path: Path) -> Iterator[JobRunner]:
     mark = Runner(tmp_path / "run")
     runner = JobRunner(database, mark)

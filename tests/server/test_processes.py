@@ -31,7 +31,7 @@ gate.wait()
 
 def heaps(call: str) -> int:
     command = python_command("-c", _HEAPS.replace("{call}", call))
-    run = subprocess.run(command, env=python_environment(), capture_output=True, text=True, timeout=60, check=True)
+    run = subprocess.run(command, env=python_environment(), capture_output=True, text=True, timeout=180, check=True)
     return run.stdout.count("<heap nr=")
 
 

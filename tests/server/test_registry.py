@@ -454,14 +454,6 @@ def test_a_hub_that_tells_no_hash_is_not_believed(hub: Hub, tmp_path: Path) -> N
         hub_model("hf:owner/tiny/tiny.gguf", tmp_path)
 
 
-def test_the_default_model_is_the_one_the_design_names() -> None:
-    (file,) = find("qwen2.5-coder-1.5b-instruct").files
-    assert file.sha256 == "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046"
-    assert file.size == 1_117_320_768
-    (file,) = find("smollm2-135m-instruct").files
-    assert file.sha256 == "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
-
-
 def test_every_wheel_of_the_registry_is_pinned() -> None:
     for model in registered_models().values():
         sources = [*(file for file in model.files if not file.converted)]

@@ -88,31 +88,11 @@ def test_a_link_shows_what_its_giver_may_read_and_ends(
         assert opened(made["path"]).status_code == opened(kept["path"]).status_code == 404
 
 
-def test_a_link_ends_with_the_key_that_gave_it_and_none_is_given_unless_allowed(
-    serve: Serve, settings_for: MakeSettings, llm: FakeOpenAIServer
-) -> None:
-    running = serve(settings_for(llm.url, server={"share_days": 7}))
-    _, own = key(running, "owner")
-    with running.client() as client:
-        place = f"/v1/conversations/{client.post('/v1/conversations', json={}, headers=own).json()['id']}"
-        secret = client.post(f"{place}/shares", json={}, headers=own).json()["path"].removeprefix("/shared/")
-        assert running.call(running.service.conversations.open_shared(secret))[1]
-        write(running, lambda connection: connection.exec_driver_sql("UPDATE keys SET revoked = 1").rowcount)
-        from server.chat import NotFound
-
-        try:
-            running.call(running.service.conversations.open_shared(secret))
-        except NotFound:
-            pass
-        else:
-            raise AssertionError("a revoked key's link still shows")
-    off = serve(settings_for(llm.url))
+def test_no_link_is_given_unless_the_settings_allow_it(serve: Serve, settings_for: MakeSettings) -> None:
+    off = serve(settings_for("none"))
+    _, own = key(off, "owner")
     with off.client() as client:
-        made = client.post("/v1/conversations", json={}, headers=key(off, "another")[1])
-        refused = client.post(
-            f"/v1/conversations/{made.json()['id']}/shares",
-            json={},
-            headers={"Authorization": made.request.headers["authorization"]},
-        )
+        made = client.post("/v1/conversations", json={}, headers=own).json()["id"]
+        refused = client.post(f"/v1/conversations/{made}/shares", json={}, headers=own)
         assert refused.status_code == 403
         assert "server.share_days" in refused.json()["error"]["message"]

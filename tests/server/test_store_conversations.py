@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
 from datetime import datetime
-from pathlib import Path
 
 import pytest
 from sqlalchemy import delete, event, update
@@ -16,13 +14,6 @@ from server.store.records import ConversationSummary, Trace
 from server.store.schema import CONVERSATIONS, TURNS
 from server.turn.events import CitationEvent, DoneEvent, ErrorEvent
 from tests.rows import ALL, MINE
-
-
-@pytest.fixture
-def database(place: Path | str) -> Iterator[Database]:
-    database = Database(place)
-    yield database
-    database.close()
 
 
 def begin(database: Database, conversation: ConversationSummary, question: str, replaces: str | None = None) -> str:

@@ -49,7 +49,7 @@ while not ended:
 
 def test_a_writer_killed_at_any_step_leaves_the_old_file_or_the_new_one(tmp_path: Path) -> None:
     run = subprocess.run(
-        [sys.executable, "-c", KILLED, tmp_path / "state.json"], capture_output=True, text=True, timeout=90, check=True
+        [sys.executable, "-c", KILLED, tmp_path / "state.json"], capture_output=True, text=True, timeout=180, check=True
     )
     seen = run.stdout.split("\n")[:-1]
     assert len(seen) > 15

@@ -74,7 +74,7 @@ class FakeDiscord:
 
     async def call(self, end: str) -> dict[str, Any]:
         """Return the body of the next call, whose path must end so."""
-        path, body = await asyncio.wait_for(self.calls.get(), 60)
+        path, body = await asyncio.wait_for(self.calls.get(), 120)
         assert path.endswith(end), (path, body)
         return body
 

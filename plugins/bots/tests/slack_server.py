@@ -25,7 +25,7 @@ class FakeSlack:
 
     async def call(self, method: str) -> dict[str, Any]:
         """Return the arguments of the next call, which must be of this method."""
-        name, values = await asyncio.wait_for(self.calls.get(), 60)
+        name, values = await asyncio.wait_for(self.calls.get(), 120)
         assert name == method, (name, values)
         return values
 

@@ -72,7 +72,7 @@ def test_a_mention_begins_a_thread_that_goes_on_without_mentions(
                 running.cancel()
                 await asyncio.wait({running})
 
-    asyncio.run(asyncio.wait_for(journey(), 120))
+    asyncio.run(asyncio.wait_for(journey(), 300))
 
 
 def buttons(sent: dict[str, Any]) -> list[str]:

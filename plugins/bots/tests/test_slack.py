@@ -95,7 +95,7 @@ def test_a_thread_is_a_conversation_whose_answers_cite_and_can_be_rated(
             assert "twenty euros" in (await answered(slack))["blocks"][0]["text"]
             assert slack.calls.empty()
 
-    asyncio.run(asyncio.wait_for(journey(), 120))
+    asyncio.run(asyncio.wait_for(journey(), 300))
 
 
 def test_a_question_back_has_buttons(serve: Serve, settings_for: MakeSettings) -> None:
@@ -112,7 +112,7 @@ def test_a_question_back_has_buttons(serve: Serve, settings_for: MakeSettings) -
             assert "Train tickets are refunded" in (await answered(slack))["blocks"][0]["text"]
             assert slack.calls.empty()
 
-    asyncio.run(asyncio.wait_for(journey(), 120))
+    asyncio.run(asyncio.wait_for(journey(), 300))
 
 
 def test_a_person_is_offered_and_gets_the_thread_with_consent(serve: Serve, settings_for: MakeSettings) -> None:

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,13 +20,6 @@ from server.store import Database
 from testing.plugin import PluginContract
 
 ANN = Principal("key:11111111", "ann", "operator", frozenset({"support"}), "192.0.2.7")
-
-
-@pytest.fixture
-def database(place: Path | str) -> Iterator[Database]:
-    database = Database(place)
-    yield database
-    database.close()
 
 
 def fill(database: Database, rows: int) -> None:
@@ -170,7 +163,7 @@ asyncio.run(main())
 
 def test_an_act_that_was_answered_outlives_a_kill(tmp_path: Path) -> None:
     file = tmp_path / "anaphora.db"
-    killed = subprocess.run([sys.executable, "-c", _KILLED, str(file)], capture_output=True, text=True, timeout=60)
+    killed = subprocess.run([sys.executable, "-c", _KILLED, str(file)], capture_output=True, text=True, timeout=180)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     database = Database(file)
     acts = [row.about for row in database.read_blocking(lambda c: audit_log.listing(c, action="grant.add"))]

@@ -31,7 +31,7 @@ from tests.serving import MakeSettings, Serve
 for module in (test_jobs, test_store_conversations):
     # The tests of the store, on a database of a server.
     names = [name for name in vars(module) if name.startswith("test_")]
-    globals().update({name: getattr(module, name) for name in (*names, "database", "runner") if hasattr(module, name)})
+    globals().update({name: getattr(module, name) for name in (*names, "runner") if hasattr(module, name)})
 
 
 @pytest.fixture

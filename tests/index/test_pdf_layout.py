@@ -226,3 +226,24 @@ def test_the_labels_of_a_drawing_go_on_with_no_paragraph(tmp_path: Path) -> None
     text = page.document(tmp_path).text
     assert "in the middle of a long sentence that the right column ends." in text
     assert "house (3) sentence" not in text
+
+
+@pytest.mark.parametrize("ruled", [False, True])
+def test_a_caption_with_wide_blanks_is_no_row_of_its_table(tmp_path: Path, ruled: bool) -> None:
+    page = Page()
+    below = page.prose(LEFT, 80, 8, "wim", 470) + 20
+    for row in (("Index", "MAP", "Change"), ("CN", "0.10", "+1"), ("BCN", "0.09", "-1"), ("WCN", "0.12", "+2")):
+        for x, cell in zip((100, 240, 400), row, strict=True):
+            page.line(x, below, cell)
+        below += 12
+    for x, words in ((100, "Table 5: Boats"), (240, "counted at"), (400, "night")):
+        page.line(x, below + 4, words)
+    for n in range(6 * ruled):
+        page.canvas.line(90, HEIGHT - below + 57 - 12 * n, 450, HEIGHT - below + 57 - 12 * n)
+    for x in (90, 230, 390, 450) * ruled:
+        page.canvas.line(x, HEIGHT - below + 57, x, HEIGHT - below - 3)
+    page.prose(LEFT, below + 40, 8, "xen", 470)
+    regions = page.regions(tmp_path)
+    (table,) = [region for region in regions if region.kind == "table"]
+    assert len(table.rows) == 4
+    assert [region.text for region in regions if region.kind == "table_caption"] == ["Table 5: Boats counted at night"]

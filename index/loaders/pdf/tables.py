@@ -117,6 +117,11 @@ def _filled(grid: _Grid, words: Sequence[PageWord]) -> tuple[TextLine, set[int]]
         while row and not grid.floored(ys[row], xs[column], xs[column + 1]):
             row -= 1
         held.setdefault((row, column), []).append(word)
+    below = [word for (row, _), cell in sorted(held.items()) if row == max(held)[0] for word in cell]
+    if _CAPTION.match(" ".join(word.text for word in below)):
+        caption = {id(word) for word in below}
+        inside = [word for word in inside if id(word) not in caption]
+        held = {place: cell for place, cell in held.items() if place[0] != max(held)[0]}
     used_columns = sorted({column for _, column in held})
     used_rows = sorted({row for row, _ in held})
     if len(used_columns) < 2 or len(used_rows) < _LEAST_ROWS:
@@ -213,13 +218,15 @@ def _span(cells: Sequence[TableCell]) -> tuple[float, float]:
 
 def _run(rows: Sequence[list[TextLine]], first: int) -> int:
     """Where rows end that have cells beside each other and stand below each other, `first` on."""
-    if not _cells(rows[first]):
+    if not _cells(rows[first]) or _is_caption(rows[first]):
         return first
     at = first + 1
     last = at
     while at < min(len(rows), first + _MOST_ROWS):
         above, row = rows[at - 1], rows[at]
         if row[0].y0 - above[0].y1 > _APART * above[0].height - above[0].height or any(line.rows for line in row):
+            break
+        if _is_caption(row):
             break
         if _cells(row):
             last = at + 1
@@ -230,6 +237,11 @@ def _run(rows: Sequence[list[TextLine]], first: int) -> int:
             break
         at += 1
     return last
+
+
+def _is_caption(row: Sequence[TextLine]) -> bool:
+    """Whether a row, whose blanks may be stretched, begins the caption of a table or figure."""
+    return _CAPTION.match(" ".join(line.text for line in row)) is not None
 
 
 def _cells(row: Sequence[TextLine]) -> bool:
@@ -320,4 +332,5 @@ _EVEN = 2.0
 _ALIGNED = 0.6
 _FORMULA_ROWS = 3
 _SUM = re.compile(r"[∑∏∫]")
+_CAPTION = re.compile(r"(?i)(?:table|figure|fig\.)\s+\d{1,3}\s*[:.]\s")
 _ITEM = re.compile(r"[•◦▪‣∙●○■·–—*.-]|\(?(?:\d{1,2}|[a-z]|[ivx]{1,4})[.)]")

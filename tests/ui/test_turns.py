@@ -211,7 +211,8 @@ def test_a_stored_turn_looks_as_it_did_when_it_ended() -> None:
         (rewritten("rewrite", confidence=0.8), False, "rewritten to stand on its own"),
         (rewritten("refused", reason="it dropped a number."), False, "turned down (it dropped a number)"),
         (rewritten("failed", reason="timeout"), False, "failed (timeout)"),
-        (rewritten("rewrite"), True, "words you chose"),
+        (rewritten("rewrite", text="another"), True, "words you chose"),
+        (rewritten("rewrite"), True, "left the conversation out"),
     ],
 )
 def test_a_decision_is_explained(event: RewriteEvent, edited: bool, said: str) -> None:

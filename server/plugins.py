@@ -166,8 +166,8 @@ def parse_settings(tables: Mapping[str, Any]) -> dict[str, BaseModel]:
         try:
             parsed[name] = table if isinstance(table, model) else model(**_decoded(table))
         except ValidationError as error:
-            found = [{**item, "loc": (name, *item["loc"])} for item in error.errors(include_url=False)]
-            raise ValidationError.from_exception_data(error.title, cast("list[InitErrorDetails]", found)) from error
+            errors = [{**item, "loc": (name, *item["loc"])} for item in error.errors(include_url=False)]
+            raise ValidationError.from_exception_data(error.title, cast("list[InitErrorDetails]", errors)) from error
     return parsed
 
 

@@ -84,12 +84,12 @@ class Notice:
 def describe(rewrite: RewriteEvent, edited: bool) -> Decision:
     """Describe the decision about the question, and its reason."""
     reason = f" ({rewrite.reason.rstrip('.')})" if rewrite.reason else ""
-    told = list[str]()
+    parts = list[str]()
     if rewrite.rewriter not in ("", "none"):
-        told.append(gettext("Rewriter: %(name)s.", name=rewrite.rewriter))
+        parts.append(gettext("Rewriter: %(name)s.", name=rewrite.rewriter))
     if rewrite.confidence is not None:
-        told.append(gettext("Confidence: %(percent)s.", percent=f"{rewrite.confidence:.0%}"))
-    details = " ".join(told)
+        parts.append(gettext("Confidence: %(percent)s.", percent=f"{rewrite.confidence:.0%}"))
+    details = " ".join(parts)
     if (edited or rewrite.decision == "edited") and rewrite.text == rewrite.question:
         return Decision(gettext("as a new question"), gettext("The search left the conversation out, as you chose."))
     if edited or rewrite.decision == "edited":
@@ -194,7 +194,8 @@ class TurnView:
                 self.citations.append(event)
             case SupportEvent():
                 place = event.answer_start, event.answer_end
-                self.support = [one for one in self.support if (one.answer_start, one.answer_end) != place] + [event]
+                others = [item for item in self.support if (item.answer_start, item.answer_end) != place]
+                self.support = [*others, event]
             case DoneEvent():
                 self.done, self.state, self.id = event, event.status, event.turn_id
                 self.text, self.citations, self.support = event.answer, event.citations, event.support

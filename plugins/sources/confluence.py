@@ -28,9 +28,9 @@ class ConfluenceConnector(ApiConnector):
     @property
     def _place(self) -> tuple[str, str]:
         """The address of the wiki and the key of the space."""
-        before, found, key = f"{self.origin}/{self.path}".rpartition("/spaces/")
-        if not found:
-            before, found, key = f"{self.origin}/{self.path}".rpartition("/display/")
+        before, separator, key = f"{self.origin}/{self.path}".rpartition("/spaces/")
+        if not separator:
+            before, separator, key = f"{self.origin}/{self.path}".rpartition("/display/")
         return before, key.partition("/")[0]
 
     @property

@@ -252,7 +252,7 @@ def test_only_the_providers_signature_counts(
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "reason"),
     [
         ({"nonce": "another"}, "cannot be trusted"),
         ({"nonce": None}, "cannot be trusted"),
@@ -270,13 +270,13 @@ def test_only_the_providers_signature_counts(
     ],
 )
 def test_an_id_token_for_somebody_or_something_else_is_refused(
-    door: Door, provider: FakeOidcProvider, change: dict[str, object], said: str
+    door: Door, provider: FakeOidcProvider, change: dict[str, object], reason: str
 ) -> None:
     provider.tamper = lambda claims: {name: value for name, value in {**claims, **change}.items() if value is not None}
     with door.client() as client:
         refused = sign_in(client)
         assert refused.status_code == 401
-        assert said in refused.text
+        assert reason in refused.text
         assert "anaphora_session" not in client.cookies
         assert client.get("/").status_code == 401
 
@@ -354,7 +354,7 @@ def test_a_session_laid_under_a_browser_is_not_the_persons(door: Door) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "status", "said"),
+    ("change", "status", "reason"),
     [
         ({"denied": "access_denied"}, 403, "cancelled"),
         ({"denied": "server_error"}, 401, "could not sign you in"),
@@ -362,13 +362,13 @@ def test_a_session_laid_under_a_browser_is_not_the_persons(door: Door) -> None:
     ],
 )
 def test_a_refusal_of_the_provider_is_explained(
-    door: Door, provider: FakeOidcProvider, change: dict[str, str], status: int, said: str
+    door: Door, provider: FakeOidcProvider, change: dict[str, str], status: int, reason: str
 ) -> None:
     for name, value in change.items():
         setattr(provider, name, value)
     with door.client() as client:
         refused = sign_in(client)
-    assert (refused.status_code, said in refused.text) == (status, True)
+    assert (refused.status_code, reason in refused.text) == (status, True)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def behind_proxy(open_door: OpenDoor, **rules: object) -> Door:
 
 
 @pytest.mark.parametrize(
-    ("rules", "said", "who"),
+    ("rules", "headers", "who"),
     [
         ({}, ADA, ("proxy:ada", "ada", "reader", ["docs", "lead"])),
         ({"roles": {"lead": "operator"}}, ADA, ("proxy:ada", "ada", "operator", ["docs", "lead"])),
@@ -34,9 +34,9 @@ def behind_proxy(open_door: OpenDoor, **rules: object) -> Door:
     ],
 )
 def test_a_proxy_signs_people_in(
-    open_door: OpenDoor, rules: dict[str, object], said: dict[str, Any], who: tuple[object, ...]
+    open_door: OpenDoor, rules: dict[str, object], headers: dict[str, Any], who: tuple[object, ...]
 ) -> None:
-    seen = behind_proxy(open_door, **rules).get("/", headers=said).json()
+    seen = behind_proxy(open_door, **rules).get("/", headers=headers).json()
     assert (seen["id"], seen["name"], seen["role"], seen["groups"]) == who
     assert "remote-user" not in seen["headers"]
 

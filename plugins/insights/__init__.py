@@ -10,6 +10,7 @@ plugin = Plugin(
     name="insights",
     summary="Report what people ask and what the documents lack.",
     settings="plugins.insights:InsightsSettings",
+    commands={"insights": "plugins.insights.command:app"},
     workbench={"health": "plugins.insights:workbench_health"},
     routers=("plugins.insights.topics:router",),
 )

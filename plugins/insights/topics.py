@@ -295,7 +295,8 @@ def csv_table(insights: Insights) -> str:
     return out.getvalue()
 
 
-Days = Annotated[int, Query(ge=1, le=365, description="How many days back.")]
+MAX_DAYS = 365
+Days = Annotated[int, Query(ge=1, le=MAX_DAYS, description="How many days back.")]
 Again = Annotated[
     bool, Query(description="Ask the first 20 gaps again, without a model, and tell which are closed by now.")
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import io
 from html import escape
@@ -10,9 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from markdown_it import MarkdownIt
+from typer.testing import CliRunner
 
+from cli import add_plugin_commands, app
+from cli.shared.error_handler import ExitCode
 from plugins.insights.disagreements import disagreements
 from plugins.insights.gaps import escaped
+from server.chat import TurnRequest, open_service
 from server.rewriters import open_pairs
 from server.settings import Settings
 from server.store import credentials, reviewed
@@ -204,6 +209,29 @@ def test_without_turns_there_is_nothing_to_say(running: Running) -> None:
         assert (found["turns"], found["topics"], found["gaps"]) == (0, [], [])
         assert len(found["never_cited"]) == 3
         assert agent.get("/v1/insights", params={"collection": "nowhere"}).status_code == 404
+
+
+def test_the_weekly_report_is_a_command(command_home: Path) -> None:
+    settings = Settings.model_validate(
+        {"home": command_home, "llm": {"model": "none"}, "retrieval": {"rerank": "never"}}
+    )
+
+    async def ask() -> None:
+        async with open_service(settings, warm=False) as service:
+            for question in MAYOR:
+                assert [event async for event in service.turns.ask(TurnRequest(question=question, collection="docs"))]
+
+    asyncio.run(ask())
+    add_plugin_commands()
+    command = ["--home", str(command_home), "insights", "report", "--collection", "docs"]
+    result = CliRunner().invoke(app, [*command, "--since", "2w"])
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("# What was asked in 14 days\n\nQuestions: 3, people: 1.")
+    assert MAYOR[0] in result.stdout.partition("## Gaps")[2]
+    for wrong in ("7", "0d", "366d", "1y"):
+        refused = CliRunner().invoke(app, [*command, "--since", wrong])
+        assert refused.exit_code == ExitCode.BAD_INPUT, refused.output
+        assert "write 7d or 4w" in " ".join(refused.output.split())
 
 
 class TestPlugin(PluginContract):

@@ -90,7 +90,7 @@ def served(settings: Settings, docs: Path) -> Iterator[dict[str, Any]]:
 
     async def run() -> None:
         async with open_service(settings) as service:
-            job = await service.collections.index_paths("fastapi", [docs])
+            job = await service.collections.index_paths(settings.collection, [docs])
             while not (job := await service.admin.job(job.id)).finished:  # noqa: ASYNC110
                 await asyncio.sleep(0.2)
             _, key = await service.core.database.write(

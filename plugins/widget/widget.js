@@ -31,7 +31,7 @@
   const read = () => {
     if (given.page === "off") return null;
     const above = [...document.querySelectorAll("h1, h2, h3")].filter((heading) => heading.getBoundingClientRect().top < innerHeight / 3);
-    const text = (heading) => heading?.innerText.replace(/[¶#\s]+$/, "").trim() ?? "";
+    const text = (heading) => heading?.innerText.replace(/[¶#\s\u200b]+$/, "").trim() ?? "";
     const url = new URL(document.querySelector("link[rel=canonical]")?.href || location.href, location.href);
     return { url: url.origin + url.pathname, title: text(document.querySelector("h1")) || document.title, heading: text(above.filter((heading) => heading.localName !== "h1").pop()) };
   };

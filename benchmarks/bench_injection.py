@@ -216,7 +216,7 @@ def attack_site(site: Site, browser: Browser, attacks: Sequence[Attack]) -> dict
     outcomes: dict[str, Outcome] = {}
     context = browser.new_context(service_workers="block")
     watched = Watched(context.new_page(), site.address)
-    watched.page.set_default_timeout(45_000)
+    watched.page.set_default_timeout(120_000)
     texts: dict[str, str] = {}
     with httpx.Client(base_url=site.address, timeout=600) as client:
 

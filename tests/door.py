@@ -82,7 +82,7 @@ def opened(home: Path, **groups: Any) -> Iterator[Door]:
         yield Door(address(sock), database)
     finally:
         server.should_exit = True
-        thread.join(30)
+        thread.join(120)
         sock.close()
         database.close()
 

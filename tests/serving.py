@@ -241,7 +241,7 @@ def _start(settings: Settings) -> Running:
 
     def stop() -> None:
         made["server"].should_exit = True
-        thread.join(60)
+        thread.join(120)
         assert not thread.is_alive()
 
     return Running(made["url"], made["service"], made["app"], made["loop"], stop)

@@ -84,4 +84,4 @@ def test_the_wheel_alone_serves_a_folder(wheel: Path, model_home: Path, document
             assert ours.returncode == 0, "another installation than the wheel's was imported"
         finally:
             process.send_signal(signal.SIGINT)
-            process.wait(60)
+            process.wait(120)

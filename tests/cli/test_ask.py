@@ -164,7 +164,7 @@ def test_an_interrupt_stops_the_answer_and_not_the_chat(home: Path, llm: FakeOpe
     os.close(terminal)
     seen = ""
 
-    def wait_for(text: str, seconds: float = 60.0) -> None:
+    def wait_for(text: str, seconds: float = 120.0) -> None:
         nonlocal seen
         deadline = time.monotonic() + seconds
         poll = select.poll()
@@ -180,7 +180,7 @@ def test_an_interrupt_stops_the_answer_and_not_the_chat(home: Path, llm: FakeOpe
         wait_for("and more and more")
         os.killpg(chat.pid, signal.SIGINT)
         wait_for("(stopped)")
-        assert llm.disconnected.wait(30)
+        assert llm.disconnected.wait(120)
         llm.pieces, llm.pace = ["Ten weeks. [1]"], 0.0
         # The new prompt may have been read together with the remark.
         seen = seen.partition("(stopped)")[2]

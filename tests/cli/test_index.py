@@ -181,7 +181,7 @@ def test_an_interrupt_leaves_the_collection_as_it_was(home: Path, docs: Path, tm
                 break
         running.send_signal(signal.SIGINT)
         rest = running.stderr.read()
-        assert running.wait(60) == ExitCode.INTERRUPTED
+        assert running.wait(120) == ExitCode.INTERRUPTED
     finally:
         running.kill()
         running.stderr.close()

@@ -87,7 +87,7 @@ def root(tmp_path: Path) -> Path:
 )
 def test_killed_at_any_step_the_last_good_version_serves_and_the_next_run_finishes(root: Path, step: int) -> None:
     process = start(build, root, "second", step)
-    process.join(60)
+    process.join(120)
     assert process.exitcode == -signal.SIGKILL
     assert editions(root) == {"first"}
     report = index_documents(root, "docs", pages("second"), WordEncoder())
@@ -110,7 +110,7 @@ def test_killed_at_random_moments_a_reader_sees_one_edition_or_the_other(root: P
         process = start(build, root, edition)
         time.sleep(choose.uniform(0.1, 1.1) * whole)
         process.kill()
-        process.join(60)
+        process.join(120)
         served = editions(root)
         assert served in (current, {edition})
         current = served
@@ -120,7 +120,7 @@ def test_killed_at_random_moments_a_reader_sees_one_edition_or_the_other(root: P
 
 def test_killed_before_there_was_a_version_there_is_no_collection(tmp_path: Path) -> None:
     process = start(build, tmp_path, "first", PAGES + 4)
-    process.join(60)
+    process.join(120)
     with pytest.raises(CollectionNotFound):
         Collection.open(tmp_path, "docs", WordEncoder())
     build(tmp_path, "first")
@@ -142,7 +142,7 @@ def other_writer(root: Path) -> Iterator[multiprocessing.process.BaseProcess]:
     assert ours.recv() == "writing"
     yield process
     process.kill()
-    process.join(10)
+    process.join(120)
     ours.close()
 
 
@@ -151,7 +151,7 @@ def test_a_second_indexer_is_told_who_is_writing(root: Path, other_writer: multi
         index_documents(root, "docs", pages("second"), WordEncoder())
     assert editions(root) == {"first"}, "reading goes on"
     other_writer.kill()
-    other_writer.join(10)
+    other_writer.join(120)
     index_documents(root, "docs", pages("second"), WordEncoder())
     assert editions(root) == {"second"}
 
@@ -176,7 +176,7 @@ def test_a_failing_write_is_a_storage_error_and_the_last_version_serves(root: Pa
     theirs.close()
     message = ours.recv()
     ours.close()
-    process.join(60)
+    process.join(120)
     assert process.exitcode == 0
     assert "the last good version still serves" in message
     assert part in message

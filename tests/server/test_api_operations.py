@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import gzip
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
+
+from testing.http_server import FakeHandler, serving
 
 COMPLETION = {"model": "docs", "messages": [{"role": "user", "content": "How long is parental leave?"}]}
 
@@ -60,26 +60,17 @@ def collector() -> Any:
 
     received: list[ExportTraceServiceRequest] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, *_: object) -> None:
-            """Be quiet."""
-
+    class Handler(FakeHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             if self.headers.get("Content-Encoding") == "gzip":
                 body = gzip.decompress(body)
             if self.path == "/v1/traces":
                 received.append(ExportTraceServiceRequest.FromString(body))
-            self.send_response(200)
-            self.end_headers()
+            self.answer(200)
 
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}", received
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(Handler) as port:
+        yield f"http://127.0.0.1:{port}", received
 
 
 def test_a_collector_receives_the_steps_of_a_turn(serve: Any, settings_for: Any, llm: Any, collector: Any) -> None:

@@ -99,14 +99,14 @@ def test_a_turn_is_answered_while_a_page_is_drawn(running: Any, monkeypatch: pyt
 
     def draw(*_: object) -> PagePicture:
         begun.set()
-        assert answered.wait(60)
+        assert answered.wait(120)
         return PagePicture(b"", 1.0, 1.0)
 
     monkeypatch.setattr(collection_service, "draw", draw)
     with running.client() as client, ThreadPoolExecutor(1) as beside:
         uploaded(running, client, bicycles())
         drawn = beside.submit(client.get, "/v1/collections/docs/pages/1/uploads/parking.pdf")
-        assert begun.wait(60)
+        assert begun.wait(120)
         conversation = begin(client)
         answer = client.post(f"/v1/conversations/{conversation}/turns", json={"question": "Where are bicycles parked?"})
         assert "event: done" in answer.text

@@ -27,5 +27,5 @@ def test_small_writes_leave_at_once_on_a_kept_connection() -> None:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
     finally:
         server.should_exit = True
-        thread.join(30)
+        thread.join(120)
         sock.close()

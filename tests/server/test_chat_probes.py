@@ -91,7 +91,7 @@ def test_hourly_checks_are_paced_and_one_at_a_time(ready: Any, monkeypatch: pyte
 
     def check(_: object, pace: Pace) -> bool:
         begun.append(pace)
-        return end.wait(60)
+        return end.wait(120)
 
     opened = ready.service.core.opened
     monkeypatch.setattr(type(opened.get("docs")), "check", check)
@@ -99,5 +99,5 @@ def test_hourly_checks_are_paced_and_one_at_a_time(ready: Any, monkeypatch: pyte
     for _ in range(3):
         opened.get("docs")
     end.set()
-    opened._comparing["docs"].join(60)
+    opened._comparing["docs"].join(120)
     assert [pace._rate for pace in begun] == [collections.CHECK_BYTES]

@@ -61,7 +61,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[[list[Callable[[], bytes]]], str]
         return path
 
     yield start
-    threads[0].join(30)
+    threads[0].join(120)
     assert not threads[0].is_alive(), "fewer requests came than were expected"
     listening.close()
 

@@ -49,7 +49,7 @@ def test_nothing_of_a_finished_job_stays_in_memory(runner: JobRunner) -> None:
         finished(runner, job).files == (FileResult(document_id="a", status="indexed", passages=3),) for job in made
     )
     for thread in list(runner._threads):
-        thread.join(30)
+        thread.join(120)
     assert job_threads() == []
     assert (runner._tasks, runner._queues, runner._threads) == ({}, {}, set())
     assert [job.state for job in runner.listing(ALL)] == ["done"] * 20
@@ -59,7 +59,7 @@ def test_a_job_that_ends_while_it_is_looked_up_has_ended(
     runner: JobRunner, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go = threading.Event()
-    job = runner.submit("index", "c", lambda _: (go.wait(30), files(_))[1], MINE)
+    job = runner.submit("index", "c", lambda _: (go.wait(120), files(_))[1], MINE)
     eventually(lambda: (stored := runner.find(job.id, ALL)) and stored.state == "running")
     read = database.read_blocking
 
@@ -80,7 +80,7 @@ def test_jobs_of_a_collection_follow_one_another_and_other_collections_do_not_wa
     go, order = threading.Event(), list[str]()
 
     def slow(_: JobProgress) -> list[FileResult]:
-        go.wait(60)
+        go.wait(120)
         order.append("slow")
         return []
 
@@ -141,7 +141,7 @@ def test_the_end_of_a_job_is_stored_once_the_database_takes_it(
     go = threading.Event()
 
     def wait(progress: JobProgress) -> list[FileResult]:
-        go.wait(60)
+        go.wait(120)
         return files(progress)
 
     job = runner.submit("index", "a", wait, MINE)
@@ -163,7 +163,7 @@ def test_a_job_whose_end_the_disk_did_not_take_is_still_known_to_have_ended(
     go = threading.Event()
 
     def wait(progress: JobProgress) -> list[FileResult]:
-        go.wait(60)
+        go.wait(120)
         return files(progress)
 
     made = [runner.submit("index", "a", wait, MINE) for _ in range(UNSTORED + 5)]

@@ -181,7 +181,7 @@ def test_a_cancelled_wait_still_commits(place: Path | str) -> None:
     def slow(connection: Connection) -> None:
         conversations.create(connection, "docs", MINE, "slow")
         begun.set()
-        go.wait(30)
+        go.wait(120)
 
     async def main() -> None:
         tasks = [asyncio.create_task(database.write(slow)) for _ in range(3)]

@@ -145,4 +145,4 @@ def running_site(
         yield site
     finally:
         site.close()
-        thread.join(30)
+        thread.join(120)

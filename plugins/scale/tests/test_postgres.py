@@ -112,7 +112,7 @@ def test_turns_of_many_processes_are_counted_and_follow_each_other(postgres_plac
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(120)
     stored = servers[0].read_blocking(lambda c: turns.of_conversation(c, talk.id, ALL))
     # One line: each follows the one that was begun before it, whichever process began that.
     assert [turn.parent for turn in stored] == [None, *(turn.id for turn in stored[:-1])]
@@ -193,18 +193,18 @@ def test_a_real_server_answers_from_it_and_outlives_its_going_away(
 def test_a_write_of_one_row_waits_for_no_other_process(postgres_place: str) -> None:
     first, other = Database(postgres_place), Database(postgres_place)
     held, go, done = threading.Event(), threading.Event(), threading.Event()
-    holding = threading.Thread(target=lambda: first.write_blocking(lambda _: (held.set(), go.wait(30))))
+    holding = threading.Thread(target=lambda: first.write_blocking(lambda _: (held.set(), go.wait(300))))
     holding.start()
-    assert held.wait(30)
+    assert held.wait(120)
     other.write_later(lambda c: (turns.checkpoint(c, "t", "so far"), done.set()), alone=False)
-    assert done.wait(30)
+    assert done.wait(120)
     later = threading.Thread(target=lambda: other.write_blocking(lambda _: done.clear()))
     later.start()
     later.join(0.2)
     assert done.is_set(), "others wait until it is committed"
     go.set()
-    holding.join(30)
-    later.join(30)
+    holding.join(120)
+    later.join(120)
     assert not done.is_set()
     first.close()
     other.close()

@@ -20,10 +20,12 @@ TALK = Conversation((Message("user", "How do I renew a bus pass?"), Message("ass
 
 
 @pytest.fixture
-def home(trained: Path, tmp_path: Path) -> Path:
+def home(tmp_path: Path) -> Path:
     """A home with two finished runs and one that was cut."""
+    packaged = packaged_folder()
+    assert packaged is not None
     for name in ("first", "second"):
-        shutil.copytree(trained, tmp_path / "rewriters" / name)
+        shutil.copytree(packaged, tmp_path / "rewriters" / name)
     (tmp_path / "rewriters" / "cut").mkdir()
     return tmp_path
 
@@ -33,11 +35,7 @@ def anaphora(home: Path, *arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-def test_promoting_and_rolling_back_are_remembered(tmp_path: Path) -> None:
-    home, packaged = tmp_path, packaged_folder()
-    assert packaged is not None
-    for name in ("first", "second"):
-        shutil.copytree(packaged, home / "rewriters" / name)
+def test_promoting_and_rolling_back_are_remembered(home: Path) -> None:
     assert promoted_run(home) == ""
     assert promote(home, "first") == ""
     assert promote(home, "second") == "first"
@@ -49,7 +47,6 @@ def test_promoting_and_rolling_back_are_remembered(tmp_path: Path) -> None:
         rollback(home)
 
 
-@pytest.mark.extended
 @pytest.mark.parametrize(
     ("name", "says"), [("third", "There is no run"), ("cut", "no finished rewriter"), ("../first", "cannot name a run")]
 )
@@ -60,11 +57,10 @@ def test_what_cannot_serve_is_not_promoted(home: Path, name: str, says: str) -> 
     assert promoted_run(home) == "first"
 
 
-@pytest.mark.extended
 def test_a_damaged_run_is_not_promoted_and_not_gone_back_to(home: Path) -> None:
     promote(home, "first")
     promote(home, "second")
-    (home / "rewriters" / "first" / "export" / "model.bin").write_bytes(b"no model")
+    (home / "rewriters" / "first" / "model.onnx").write_bytes(b"no model")
     with pytest.raises(RunError, match="damaged"):
         rollback(home)
     with pytest.raises(RunError, match="damaged"):
@@ -72,17 +68,6 @@ def test_a_damaged_run_is_not_promoted_and_not_gone_back_to(home: Path) -> None:
     assert promoted_run(home) == "second"
 
 
-@pytest.mark.extended
-def test_a_run_without_its_export_says_how_it_is_exported(home: Path) -> None:
-    shutil.rmtree(home / "rewriters" / "first" / "export")
-    with pytest.raises(RunError, match=r"models promote first --export"):
-        promote(home, "first")
-    code, output = anaphora(home, "models", "promote", "first", "--export")
-    assert code == 0, output
-    assert promoted_run(home) == "first"
-
-
-@pytest.mark.extended
 def test_a_running_server_takes_the_promoted_run_with_its_next_turn(home: Path) -> None:
     keeper = RewriterManager(Settings(home=home))
     before = keeper.rewriter()
@@ -90,7 +75,7 @@ def test_a_running_server_takes_the_promoted_run_with_its_next_turn(home: Path) 
     assert not keeper.is_loaded
     after = keeper.rewriter()
     assert after is not before
-    assert after.name == "t5"
+    assert after.name == "terms"
     assert keeper.rewriter() is after
     assert after.rewrite(TALK, "what does it cost").decision != "failed"
     promote(home, "second")
@@ -101,7 +86,6 @@ def test_a_running_server_takes_the_promoted_run_with_its_next_turn(home: Path) 
     assert (packaged_folder() is None) == (before.name == "none")
 
 
-@pytest.mark.extended
 def test_a_server_keeps_its_rewriter_when_the_promoted_one_is_damaged(home: Path) -> None:
     promote(home, "first")
     keeper = RewriterManager(Settings(home=home))
@@ -116,7 +100,6 @@ def test_a_server_keeps_its_rewriter_when_the_promoted_one_is_damaged(home: Path
     assert keeper.rewriter() is good
 
 
-@pytest.mark.extended
 def test_the_commands_list_promote_and_roll_back(home: Path) -> None:
     code, output = anaphora(home, "models", "runs")
     assert code == 0
@@ -132,7 +115,7 @@ def test_the_commands_list_promote_and_roll_back(home: Path) -> None:
 
 
 def test_the_threshold_of_a_gate_is_read_and_set(tmp_path: Path) -> None:
-    described = {"family": "t5", "format": 1, "gate": {"scale": 2.0, "shift": 0.1, "threshold": 0.5}}
+    described = {"family": "terms", "format": 1, "gate": {"scale": 2.0, "shift": 0.1, "threshold": 0.5}}
     (tmp_path / "rewriter.json").write_text(json.dumps(described), "utf-8")
     assert gate_threshold(tmp_path) == 0.5
     set_gate_threshold(tmp_path, 0.35)

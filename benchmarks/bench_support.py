@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evaluation.metrics import estimate_of
 from index.collection import Collection
 from index.encoders import Encoder, load_encoder
 from index.indexer import index_paths
 from index.query import Query
 from papers.citation_summaries.measuring import auc
+from papers.measures import estimate_of
 from plugins.evidence.explain import WhyRanker, WhySource
 from plugins.evidence.source import SourcePassage
 from server.registry import resolve

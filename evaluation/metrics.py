@@ -11,7 +11,7 @@ repeats exactly.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -141,11 +141,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 
 def token_f1(text: str, reference: str) -> float:
     """F1 over the words both share, counted as often as they occur; 1 where both are empty."""
-    return shared_words(normalised(text).split(), normalised(reference).split())
-
-
-def shared_words(own: Sequence[str], wanted: Sequence[str]) -> float:
-    """F1 over words, counted as often as they occur; 1 where there are none on either side."""
+    own, wanted = normalised(text).split(), normalised(reference).split()
     if not own or not wanted:
         return float(own == wanted)
     return 2 * (Counter(own) & Counter(wanted)).total() / (len(own) + len(wanted))
@@ -239,19 +235,3 @@ def _sums(values: Numbers, clusters: Sequence[Hashable]) -> tuple[Numbers, Numbe
     sums = np.zeros((len(places), values.shape[1]))
     np.add.at(sums, where, values)
     return sums, np.bincount(where).astype(np.float64)
-
-
-def estimate_of(
-    statistic: Callable[[Sequence[int]], float], clusters: Sequence[Hashable], resamples: int = 300
-) -> Estimate:
-    """`estimate` for what is no mean: `statistic` is given the places of the questions drawn."""
-    members: dict[Hashable, list[int]] = {}
-    for place, cluster in enumerate(clusters):
-        members.setdefault(cluster, []).append(place)
-    groups = list(members.values())
-    if not groups:
-        return Estimate(0.0, 0.0, 0.0, 0)
-    drawn = np.random.default_rng(SEED).integers(0, len(groups), (resamples, len(groups)))
-    values = [statistic([place for group in row for place in groups[group]]) for row in drawn]
-    low, high = np.percentile(values, (2.5, 97.5))
-    return Estimate(float(statistic(range(len(clusters)))), float(low), float(high), len(clusters))

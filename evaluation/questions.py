@@ -266,16 +266,6 @@ def names(row: Mapping[str, Any], key: str, where: str) -> list[str]:
     return value
 
 
-def objects(row: Mapping[str, Any], key: str, where: str) -> list[dict[str, Any]]:
-    """A list of objects that each have a text, empty where it is missing."""
-    value = row.get(key) or []
-    if not isinstance(value, list) or not all(
-        isinstance(entry, dict) and isinstance(entry.get("text"), str) for entry in value
-    ):
-        raise BadRow(f'{where}: "{key}" is no list of objects with "id" and "text".')
-    return value
-
-
 def conversation(turns: object, where: str) -> Conversation:
     """Turns with `role` and `text` (or `content`), oldest first, or pairs of a question and its answer."""
     if not isinstance(turns, list):

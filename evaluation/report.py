@@ -5,29 +5,23 @@ All texts come from data sets, documents and models; the template escapes every 
 
 from __future__ import annotations
 
-import io
 import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from evaluation.metrics import read_run as read_ranking
 from evaluation.questions import EvaluationError, json_rows
 from evaluation.run_folder import EvaluationRun, Metric, Test, corrected, scores_path, slug, tested
-from evaluation.sets import DEPTHS
-from text.modules import need_extra
-
-if TYPE_CHECKING:
-    from markupsafe import Markup
 
 COLUMNS = {"retrieval": ("AP", "R@1", "R@5", "R@10", "R@20", "nDCG@5", "RR")}
 """The columns of a kind of run; other kinds show everything they measured."""
 HEADINGS = {"AP": "MAP", "RR": "MRR"}
-PLOTTED = ("AP", "R@5", "R@20", "nDCG@5")
-MOST_LINES = 8
+OF_PARTS = ("AP", "R@5", "R@20", "nDCG@5")
+"""The columns of a table of parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +71,7 @@ def summaries(run: EvaluationRun, *, intervals: bool = False) -> list[Table]:
 def parts(run: EvaluationRun) -> Table:
     """Every part of every set (turn, kind, domain, …) but the whole."""
     measures = tuple(dict.fromkeys(metric.measure for metric in run.metrics))
-    chosen = [measure for measure in PLOTTED if measure in measures] or list(measures)[:5]
+    chosen = [measure for measure in OF_PARTS if measure in measures] or list(measures)[:5]
     metrics = (metric for metric in run.metrics if metric.part != "all")
     rows = [
         [*key, *(shown(values.get(measure), intervals=True) for measure in chosen), next(iter(values.values())).n]
@@ -332,21 +326,18 @@ def headline(run: EvaluationRun, rows: Sequence[Mapping[str, Any]]) -> str:
     return f"{judged - len(rows)} of {judged} answers are right."
 
 
-def html(run: EvaluationRun, comparison: Comparison | None = None, extra: Sequence[Markup] = ()) -> str:
-    """The page; with a comparison it shows that too. `extra` are further plots, made by `plot`."""
+def html(run: EvaluationRun, comparison: Comparison | None = None) -> str:
+    """The page; with a comparison it shows that too."""
     from jinja2 import Environment
 
     failed = failures(run)
-    diagnosis = run.kind == "diagnosis"
     template = files(__package__).joinpath("report.html").read_text("utf-8")
     return (
         Environment(autoescape=True)
         .from_string(template)
         .render(
             run=run,
-            # Of a diagnosis its failures are read, and there is one system.
-            charts=[*([] if diagnosis else _charts(run)), *extra],
-            headline=headline(run, failed) if diagnosis else "",
+            headline=headline(run, failed) if run.kind == "diagnosis" else "",
             failures=[
                 (stage, what, [row for row in failed if row["stage"] == stage]) for stage, what in STAGES.items()
             ],
@@ -361,78 +352,3 @@ def html(run: EvaluationRun, comparison: Comparison | None = None, extra: Sequen
             description=json.dumps(dict(run.description), indent=1, ensure_ascii=False),
         )
     )
-
-
-def _charts(run: EvaluationRun) -> list[Markup]:
-    """Bars of the main measures, and the first of them by turn of the conversation."""
-    metrics = [metric for metric in run.metrics if metric.part == "all"]
-    measured = list(dict.fromkeys(metric.measure for metric in metrics))
-    plotted = [measure for measure in PLOTTED if measure in measured] or measured
-    charts: list[Markup] = []
-    for set_name, level in dict.fromkeys((metric.set, metric.level) for metric in metrics):
-        here = [metric for metric in run.metrics if (metric.set, metric.level) == (set_name, level)]
-        for measure in plotted:
-            if bars := [metric for metric in here if (metric.part, metric.measure) == ("all", measure)]:
-                charts.append(_bars(f"{set_name}, {level}: {HEADINGS.get(measure, measure)}", bars))
-        by_turn = grouped((metric for metric in here if metric.measure == plotted[0]), "system", "part")
-        turns = [name for *_, name in DEPTHS if any(part == f"turn {name}" for _, part in by_turn)]
-        series = {
-            system: [
-                values[plotted[0]].mean if (values := by_turn.get((system, f"turn {name}"))) else math.nan
-                for name in turns
-            ]
-            for system in list(dict.fromkeys(system for system, _ in by_turn))[-MOST_LINES:]
-        }
-        if len(turns) > 1:
-            name = HEADINGS.get(plotted[0], plotted[0])
-            charts.append(plot(f"{set_name}, {level}: {name} by turn of the conversation", "turn", name, turns, series))
-    return charts
-
-
-def _bars(title: str, metrics: Sequence[Metric]) -> Markup:
-    """Horizontal bars from 0, each with its interval as a whisker."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 0.8 + 0.25 * len(metrics)))
-    axes = figure.add_subplot(title=_plain(title))
-    for place, metric in enumerate(metrics):
-        interval = [[max(0.0, metric.mean - metric.low)], [max(0.0, metric.high - metric.mean)]]
-        bar = axes.barh(place, metric.mean, color=f"C{place % 10}", xerr=interval)
-        axes.bar_label(bar, [f"{metric.mean:.3f}"], padding=3)
-    axes.set_yticks(range(len(metrics)), [_plain(metric.system) for metric in metrics])
-    axes.invert_yaxis()
-    return _svg(figure)
-
-
-def plot(title: str, x_name: str, y_name: str, ticks: Sequence[str], series: Mapping[str, Sequence[float]]) -> Markup:
-    """Lines over named places, with a legend; NaN leaves a gap."""
-    need_extra("eval", "A plot", "matplotlib")
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 4))
-    axes = figure.add_subplot(title=_plain(title), xlabel=x_name, ylabel=y_name)
-    for label, values in series.items():
-        axes.plot(range(len(ticks)), values, ".-", label=_plain(label))
-    axes.set_xticks(range(len(ticks)), ticks)
-    axes.legend(loc="upper left", bbox_to_anchor=(0, -0.15), frameon=False)
-    return _svg(figure)
-
-
-def _plain(text: str) -> str:
-    """Text in which matplotlib sees no formula."""
-    return text.replace("$", r"\$")
-
-
-def _svg(figure: Any) -> Markup:
-    """A figure as SVG in the page's own ink, whose texts are texts; nothing in it refers to an address."""
-    from markupsafe import Markup
-    from matplotlib import rc_context
-
-    written = io.StringIO()
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "anaphora"}):
-        metadata: dict[str, Any] = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        for artist in figure.findobj():
-            artist.set_clip_on(False)
-        figure.savefig(written, format="svg", transparent=True, bbox_inches="tight", metadata=metadata)
-    svg = written.getvalue()
-    return Markup(svg[svg.index("<svg") :].replace("#000000", "currentColor"))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from evaluation.metrics import SEED, Estimate
+from evaluation.questions import BadRow
 from rewriter.examples import normalised
 from rewriter.protocol import Rewrite
 from text.modules import need_extra
@@ -161,3 +164,36 @@ def _sacrebleu() -> Any:
     import sacrebleu
 
     return sacrebleu
+
+
+def shared_words(own: Sequence[str], wanted: Sequence[str]) -> float:
+    """F1 over words, counted as often as they occur; 1 where there are none on either side."""
+    if not own or not wanted:
+        return float(own == wanted)
+    return 2 * (Counter(own) & Counter(wanted)).total() / (len(own) + len(wanted))
+
+
+def estimate_of(
+    statistic: Callable[[Sequence[int]], float], clusters: Sequence[Hashable], resamples: int = 300
+) -> Estimate:
+    """`estimate` for what is no mean: `statistic` is given the places of the questions drawn."""
+    members: dict[Hashable, list[int]] = {}
+    for place, cluster in enumerate(clusters):
+        members.setdefault(cluster, []).append(place)
+    groups = list(members.values())
+    if not groups:
+        return Estimate(0.0, 0.0, 0.0, 0)
+    drawn = np.random.default_rng(SEED).integers(0, len(groups), (resamples, len(groups)))
+    values = [statistic([place for group in row for place in groups[group]]) for row in drawn]
+    low, high = np.percentile(values, (2.5, 97.5))
+    return Estimate(float(statistic(range(len(clusters)))), float(low), float(high), len(clusters))
+
+
+def objects(row: Mapping[str, Any], key: str, where: str) -> list[dict[str, Any]]:
+    """A list of objects that each have a text, empty where it is missing."""
+    value = row.get(key) or []
+    if not isinstance(value, list) or not all(
+        isinstance(entry, dict) and isinstance(entry.get("text"), str) for entry in value
+    ):
+        raise BadRow(f'{where}: "{key}" is no list of objects with "id" and "text".')
+    return value

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 ASSESSED = 400
 """At most so many held-out examples are rewritten one by one at the end."""
 CHECKPOINTS, TRAINED, LOG, RECIPE = "checkpoints", "trained.pt", "log.json", "recipe.json"
-LIBRARIES = ("accelerate", "matplotlib", "onnx", "torch", "transformers")
+LIBRARIES = ("accelerate", "onnx", "torch", "transformers")
 """Asked for before anything is done, so that no run ends for want of one."""
 SORTED_BATCHES = 50
 """So many batches are sorted by length at a time: little padding, and still a random order."""
@@ -460,8 +460,7 @@ def write_card(
     log: Log,
     description: Mapping[str, Any],
 ) -> None:
-    """Write the run's model card, `README.md`, and its losses as `curves.png`."""
-    draw(folder / "curves.png", folder.name, log)
+    """Write the run's model card, `README.md`."""
     gate, scores = description.get("gate"), description["metrics"]
     table = {
         "parameters": f"{description['parameters']:,} ({description['trained']:,} trained)",
@@ -486,6 +485,9 @@ def write_card(
         *("## Data", "", "| file | examples | SHA-256 |", "|---|---|---|"),
         *(f"| {source.path} | {source.examples:,} | `{source.sha256}` |" for source in sources),
         "",
+        *("## Dev loss", "", "| step | loss |", "|---|---|"),
+        *(f"| {entry['step']:g} | {entry['eval_loss']:.4f} |" for entry in log if "eval_loss" in entry),
+        "",
         *("## Held-out conversations", "", "What it does for retrieval is measured by `anaphora eval`.", ""),
         *("| measure | value |", "|---|---|"),
         *(f"| {name} | {value:g} |" for name, value in scores.items()),
@@ -493,18 +495,3 @@ def write_card(
         *("## Recipe", "", "```json", recipe.model_dump_json(indent=2), "```", ""),
     ]
     (folder / "README.md").write_text("\n".join(lines), "utf-8")
-
-
-def draw(path: Path, title: str, log: Log) -> None:
-    """Training and dev loss over steps, as a PNG."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 4.5), layout="constrained")
-    axes = figure.subplots()
-    for key, style, label in (("loss", "C0-", "training"), ("eval_loss", "C1o-", "dev")):
-        if points := [(entry["step"], entry[key]) for entry in log if key in entry]:
-            axes.plot(*zip(*points, strict=True), style, markersize=3, linewidth=1, label=label)
-    axes.set(xlabel="step", ylabel="loss", title=title)
-    if axes.lines:
-        axes.legend()
-    figure.savefig(path, dpi=110)

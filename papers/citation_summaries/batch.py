@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evaluation.questions import BadRow, json_rows, objects, optional, present, text
+from evaluation.questions import BadRow, json_rows, optional, present, text
 from evaluation.run_folder import InputLine
 from papers.asking import QuoteAsker
 from papers.citation_summaries.retelling import explain
 from papers.citation_summaries.setups import Citance, SetupRanker, WhyPlan
+from papers.measures import objects
 from plugins.evidence.explain import WhySource
 from plugins.evidence.source import SourcePassage
 

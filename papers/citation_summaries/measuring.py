@@ -16,7 +16,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from evaluation.answers import judged_as
-from evaluation.metrics import estimate, estimate_of, per_question
+from evaluation.metrics import estimate, per_question
 from evaluation.run_folder import RunWriter, paired
 from index.fusion import fuse
 from papers.asking import QuoteAsker
@@ -33,7 +33,7 @@ from papers.citation_summaries.setups import (
 )
 from papers.decontextualization.snippets import SET as SNIPPETS
 from papers.decontextualization.snippets import Snippet
-from papers.measures import area, rouge_scorer
+from papers.measures import area, estimate_of, rouge_scorer
 from papers.rewrite_checks import EvidenceTexts
 from plugins.evidence.explain import LEAD_NEAR, WhySource
 from plugins.evidence.source import SourcePassage

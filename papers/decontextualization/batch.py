@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evaluation.questions import BadRow, json_rows, objects, optional, present, text
+from evaluation.questions import BadRow, json_rows, optional, present, text
 from evaluation.run_folder import InputLine
 from papers.asking import QuoteAsker
 from papers.decontextualization.questions import passage_of
 from papers.decontextualization.rules import QuoteAnswer, SourceQuote
 from papers.decontextualization.variants import StandalonePlan, make_standalone
+from papers.measures import objects
 from plugins.evidence.source import SourcePassage, Within
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import Any
 
 import regex
 
-from evaluation.metrics import estimate, estimate_of
+from evaluation.metrics import estimate
 from evaluation.run_folder import RunWriter, Test, corrected
 from papers.asking import PACKAGE, AskingFailed, QuoteAsker, SaidText
 from papers.decomposition.forcing import ForcingAsker
@@ -22,6 +22,7 @@ from papers.decontextualization.questions import RETRIEVED
 from papers.decontextualization.rules import QuoteAnswer, StandaloneQuote
 from papers.decontextualization.snippets import SET, Snippet
 from papers.decontextualization.variants import StandaloneGiven, StandaloneMethod, StandalonePlan, make_standalone
+from papers.measures import estimate_of
 from papers.orconvqa.sari import Additions, additions, f1, paired, sari
 from papers.spans import kept, original
 from plugins.evidence.source import SourcePassage, Within, WithinRanking

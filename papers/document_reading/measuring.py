@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evaluation.adaptation.measuring import pair_scores
-from evaluation.metrics import estimate, shared_words
+from evaluation.metrics import estimate
 from evaluation.run_folder import RunWriter, paired
 from index.encoders import Encoder
 from index.rerank import CrossEncoderReranker, chances
@@ -33,6 +33,7 @@ from papers.document_reading.reading import (
     quoted_reading,
     trained_readings,
 )
+from papers.measures import shared_words
 from plugins.evidence.source import Within
 
 SHARES = (1, 5, 10, 20)

@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evaluation.answers import AnsweredTurn, JudgeVerdict, answered, judged_as, plain, rubric, show
-from evaluation.metrics import Estimate, estimate_of, token_f1
+from evaluation.metrics import Estimate, token_f1
 from evaluation.questions import BadRow, Question, json_rows
 from evaluation.run_folder import Latency, RunWriter, Scores, metrics_of, percentiles
 from evaluation.sets import Place, placed, quoted_places
 from papers.bench import Bench, index_set
 from papers.datasets import DataSet
-from papers.measures import corpus_bleu, rouge, sentence_bleu
+from papers.measures import corpus_bleu, estimate_of, rouge, sentence_bleu
 from server.turn.events import Evidence
 from server.turn.models import TurnModels, answer_style
 from server.turn.run import TurnEngine, TurnInput

@@ -18,7 +18,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from evaluation.metrics import ROUNDS, Estimate, estimate_of
+from evaluation.metrics import ROUNDS, Estimate
+from papers.measures import estimate_of
 from text.modules import need_extra
 
 STAND_INS = frozenset({"author", "authors", "their", "ref0", "ref0s"})

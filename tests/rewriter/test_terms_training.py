@@ -208,7 +208,7 @@ def test_the_card_says_what_the_run_came_from(finished: Path) -> None:
     described = json.loads((finished / "rewriter.json").read_text())
     assert set(described["metrics"]) == {"term_precision", "term_recall", "term_f1", "gate_f1", "gate_auc"}
     assert set(described["files"]) == {"model.onnx", "tokenizer.json"}
-    assert (finished / "curves.png").is_file()
+    assert "## Dev loss" in (finished / "README.md").read_text("utf-8")
 
 
 def test_a_lost_export_is_made_again(finished: Path, tmp_path: Path) -> None:

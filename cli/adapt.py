@@ -68,7 +68,7 @@ def adapt(
     ] = True,
     cpu: Cpu = False,
 ) -> None:
-    """Index documents, make pairs from them, train, calibrate, measure before and after, and promote if better.
+    """Index documents, make pairs from them, train, measure before and after, and promote if better.
 
     A command that was stopped goes on with the step it was in.
     """

@@ -2,7 +2,7 @@
 
 `<home>/rewriters/<run>/` holds the runs and `promoted.json` beside them the names of the one that serves and of those
 that did before it; `<home>/rerankers/` the same for cross-encoders. Only this module writes it; `server.rewriters`
-reads it, and a running server within a turn; `server.rewriters` reads it when a server starts.
+reads it.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
 
 from rewriter.load import REWRITERS, RunKind, Serving, describe, load_rewriter
-from rewriter.protocol import RewriteGate, RunError
+from rewriter.protocol import RunError
 from text.files import NAME_RULE, is_name, write_json
 
 PROMOTED = "promoted.json"
@@ -76,23 +76,6 @@ def promotion_stamp(home: Path) -> int:
         return (home / REWRITERS.folder / PROMOTED).stat().st_mtime_ns
     except OSError:
         return 0
-
-
-def gate_threshold(folder: Path) -> float:
-    """The probability from which on a run's gate opens. Raises RunError where its description has none."""
-    try:
-        return RewriteGate.of(describe(folder)).threshold
-    except (KeyError, TypeError, ValueError) as error:
-        raise RunError(
-            f"{folder / REWRITERS.description} has no threshold of the gate: train the rewriter again"
-        ) from error
-
-
-def set_gate_threshold(folder: Path, threshold: float) -> None:
-    """Write the threshold into a finished run's description, in one step. Raises RunError where there is none."""
-    description = describe(folder)
-    gate = replace(RewriteGate.of(description), threshold=threshold)
-    write_json(folder / REWRITERS.description, description | {"gate": gate.as_dict()})
 
 
 def check(folder: Path) -> None:

@@ -8,15 +8,12 @@ wrote one.
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
-
-import numpy as np
+from typing import Literal, cast
 
 from evaluation.adaptation.held_out import LEAST, HeldOutQuestion, ranking
 from evaluation.metrics import per_question, randomisation
@@ -25,16 +22,10 @@ from evaluation.run_folder import percentiles
 from evaluation.sets import EvalSet, JudgedLevel
 from index.collection import Collection
 from index.rerank import PASSAGE_TOKENS, QUESTION_TOKENS, CrossEncoderReranker, Reranker
-from rewriter.protocol import Rewrite, Rewriter
 from rewriter.reranker_rows import RankedPassage, RerankExample, read_rows, write_rows
 from server.turn.search import TurnSearch
-from server.turn.steps import Stopwatch
 from text.asking import QuestionContext, asking
 from text.files import replacing
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 MEASURES = ("AP", "R@5", "R@10", "R@20", "nDCG@5")
 DECIDES = "AP"
@@ -165,101 +156,6 @@ def _changes(
             MeasuredChange(group, level, name, n, sum(a for a, _ in pairs) / n, sum(b for _, b in pairs) / n, p)
         )
     return changes
-
-
-GRID = tuple(round(0.05 * n, 2) for n in range(1, 20))
-WORTH = 0.002
-"""A threshold must gain so much MAP over the run's own to be taken instead of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class ThresholdPoint:
-    """Result at one threshold: MAP, and the share of questions that are rewritten.
-
-    `error` is the standard error of its MAP less that of the run's own threshold, over conversations.
-    """
-
-    threshold: float
-    map: float
-    rewritten: float
-    error: float = 0.0
-
-
-def curve(
-    search: TurnSearch,
-    always: Rewriter,
-    collection: str,
-    questions: Sequence[HeldOutQuestion],
-    own: float,
-    counted: Callable[[], None] = lambda: None,
-) -> list[ThresholdPoint]:
-    """MAP over thresholds, `own` among them, which is the run's.
-
-    `always` is the rewriter with its gate open, so that each question has a rewrite to try.
-    """
-    chances, rewritten, left_scores = list[float](), list[float](), list[float]()
-    for held_out in questions:
-        question = held_out.text
-        rewrite_made = always.rewrite(held_out.conversation, question)
-        p = chance(rewrite_made)
-        left = Rewrite(question, "keep", confidence=1 - p, history_probability=p)
-        chances.append(p)
-        both = [_precision(search, collection, held_out, rewrite) for rewrite in (rewrite_made, left)]
-        rewritten.append(both[0])
-        left_scores.append(both[1])
-        counted()
-
-    def precisions(threshold: float) -> NDArray[np.float64]:
-        return np.where(np.array(chances) >= threshold, rewritten, left_scores)
-
-    dialogs = [question.dialog for question in questions]
-    return [
-        ThresholdPoint(
-            t,
-            float(precisions(t).mean()),
-            float(np.mean(np.array(chances) >= t)),
-            standard_error(precisions(t) - precisions(own), dialogs),
-        )
-        for t in sorted({*GRID, own})
-    ]
-
-
-def standard_error(differences: NDArray[np.float64], dialogs: Sequence[str]) -> float:
-    """Of the mean of differences `(n,)`, whose conversations are independent and whose questions are not."""
-    sums = dict.fromkeys(dialogs, 0.0)
-    for difference, dialog in zip(differences, dialogs, strict=True):
-        sums[dialog] += float(difference)
-    count = len(sums)
-    if count < 2:
-        return math.inf
-    return float(np.std(list(sums.values()), ddof=1) * math.sqrt(count) / len(differences))
-
-
-def best(points: Sequence[ThresholdPoint], own: float) -> ThresholdPoint:
-    """The threshold of the highest MAP, the higher one of equals.
-
-    The run's own where that gains less than a standard error: curves over a hundred questions are flat, and their
-    highest point stands anywhere.
-    """
-    current = next(point for point in points if point.threshold == own)
-    worthy = [point for point in points if point.map - current.map >= max(WORTH, point.error)]
-    return max(worthy, key=lambda point: (point.map, point.threshold), default=current)
-
-
-def chance(rewrite: Rewrite) -> float:
-    """The calibrated probability that the question needs its conversation, as far as the rewriter has one."""
-    if rewrite.history_probability is not None:
-        return rewrite.history_probability
-    if rewrite.confidence is None:
-        return 1.0 if rewrite.decision in ("rewrite", "expand") else 0.0
-    return 1 - rewrite.confidence if rewrite.decision == "keep" else rewrite.confidence
-
-
-def _precision(search: TurnSearch, collection: str, question: HeldOutQuestion, rewrite: Rewrite) -> float:
-    plan = search.plan(question.text, question.conversation, rewrite)
-    hits, _ = search.hits(search.collection(collection), plan, Stopwatch(), k=100)
-    run, qrels = {"q": ranking(question, hits)}, {"q": {place.id: 1 for place in question.places}}
-    return per_question(run, qrels, ("AP",))["q"]["AP"] if question.places else 0.0
 
 
 def write_candidates(

@@ -1,4 +1,4 @@
-"""An adaptation from documents to a rewriter that may serve, or a cross-encoder: index, pairs, train, calibrate,
+"""An adaptation from documents to a rewriter that may serve, or a cross-encoder: index, pairs, train,
 evaluate, promote.
 
 Every step's result is remembered, so that an adaptation that was stopped goes on with the step it was in. Parts that
@@ -27,11 +27,11 @@ from evaluation.adaptation.held_out import (
     split,
     write_pairs,
 )
-from evaluation.adaptation.measuring import MeasuredChange, best, curve, judge, measure, write_candidates
+from evaluation.adaptation.measuring import MeasuredChange, judge, measure, write_candidates
 from evaluation.questions import EvaluationError
 from rewriter.load import REWRITERS, RunKind, Serving, describe, load_rewriter, verify
 from rewriter.protocol import RecipeError, Rewriter
-from rewriter.runs import check, gate_threshold, promote, run_folder, set_gate_threshold
+from rewriter.runs import check, promote, run_folder
 from synth import Folder
 from text.files import write_json
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from server.turn.search import TurnSearch
 
 
-STEPS = ("index", "pairs", "train", "calibrate", "evaluate", "promote")
+STEPS = ("index", "pairs", "train", "evaluate", "promote")
 STATE = "state.json"
 
 
@@ -223,8 +223,6 @@ class Adaptation:
         if self._state.result("train") is None:
             self._foretell()
         self._step("train", self._train)
-        if self._rewrites:
-            self._step("calibrate", self._calibrate)
         measured = self._step("evaluate", self._evaluate)
         promoted = promoting and self._step("promote", self._promote)["promoted"] == "yes"
         return AdaptationResult(
@@ -292,7 +290,7 @@ class Adaptation:
 
     def _foretell(self) -> None:
         """Say where too little is held out to judge by; raises EvaluationError where nothing is."""
-        judges = sum(bool(question.needs_rewrite) for question in self._asked("evaluate"))
+        judges = sum(bool(question.needs_rewrite) for question in self._asked())
         by_hand = "decide nothing: what is trained now can be promoted by hand alone"
         if self._plan.reviewed:
             talks = len((self._data / REVIEWED).read_text("utf-8").splitlines())
@@ -311,27 +309,9 @@ class Adaptation:
         self._tools.train(self._plan.recipe, self._data, TRAIN, self._run)
         return {"run": self._plan.name, "family": describe(self._run, self._plan.kind)["family"]}
 
-    def _calibrate(self) -> dict[str, Any]:
-        """The threshold of the gate that finds most on a third of the held-out conversations."""
-        always = load_rewriter(self._run, Serving(timeout_seconds=PATIENT, threshold=0.0))
-        own = gate_threshold(self._run)
-        questions = self._asked("calibrate")
-        with (
-            self._tools.searching(always) as search,
-            self._tools.counting("calibrating", len(questions)) as counted,
-        ):
-            points = curve(search, always, self._plan.searched, questions, own, counted)
-        chosen = best(points, own)
-        set_gate_threshold(self._run, chosen.threshold)
-        return {
-            "threshold": chosen.threshold,
-            "questions": len(questions),
-            "curve": [asdict(point) for point in points],
-        }
-
     def _evaluate(self) -> dict[str, Any]:
-        """Compare the serving rewriter with the new run on the other two thirds."""
-        questions = self._asked("evaluate")
+        """Compare the serving rewriter with the new run on the held-out questions."""
+        questions = self._asked()
         before = self._tools.serving()
         after = load_rewriter(self._run, Serving(timeout_seconds=PATIENT)) if self._rewrites else before
         measured, names = {}, {}
@@ -362,16 +342,12 @@ class Adaptation:
         """A cross-encoder that was measured was opened already."""
         verify(folder, describe(folder, self._plan.kind))
 
-    def _asked(self, part: str) -> list[HeldOutQuestion]:
-        """One part of the held-out questions, by conversation: what calibrates never evaluates."""
+    def _asked(self) -> list[HeldOutQuestion]:
+        """The held-out questions that decide. Raises EvaluationError where there are none."""
         chosen = drawn(self._held(), self._plan.questions, SEED)
         if not chosen:
             raise EvaluationError(
                 "No held-out question has an answer that can be found in the documents: there is nothing to measure "
                 "on. Give more documents, or mark passages in further reviews."
             )
-        if self._plan.reviewed and not self._rewrites:
-            # Reviews are dear, and a cross-encoder has nothing to calibrate.
-            return chosen
-        first = set(sorted({question.dialog for question in chosen})[::3])
-        return [question for question in chosen if (question.dialog in first) == (part == "calibrate")]
+        return chosen

@@ -109,7 +109,7 @@ def test_documents_become_a_measured_run_and_a_worthless_one_is_not_promoted(
     assert code == 0, output
     assert "fewer than 30 decide nothing" in output
     state = json.loads((home / "adapt" / "town" / "state.json").read_text("utf-8"))["done"]
-    assert list(state) == ["index", "pairs", "train", "calibrate", "evaluate", "promote"]
+    assert list(state) == ["index", "pairs", "train", "evaluate", "promote"]
     assert state["index"]["documents"] == 12
     assert state["pairs"]["train"] > state["pairs"]["held out"] > 0
     assert state["promote"] == {"promoted": "no"}

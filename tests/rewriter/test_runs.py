@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from cli import app
 from rewriter.load import packaged_folder
 from rewriter.protocol import Conversation, Message, RunError
-from rewriter.runs import gate_threshold, list_runs, promote, promoted_run, rollback, set_gate_threshold
+from rewriter.runs import list_runs, promote, promoted_run, rollback
 from server.rewriters import RewriterManager
 from server.settings import Settings
 
@@ -112,15 +112,3 @@ def test_the_commands_list_promote_and_roll_back(home: Path) -> None:
     assert "There is no run 'third'" in output
     assert anaphora(home, "models", "rollback")[0] == 0
     assert promoted_run(home) == ""
-
-
-def test_the_threshold_of_a_gate_is_read_and_set(tmp_path: Path) -> None:
-    described = {"family": "terms", "format": 1, "gate": {"scale": 2.0, "shift": 0.1, "threshold": 0.5}}
-    (tmp_path / "rewriter.json").write_text(json.dumps(described), "utf-8")
-    assert gate_threshold(tmp_path) == 0.5
-    set_gate_threshold(tmp_path, 0.35)
-    assert gate_threshold(tmp_path) == 0.35
-    assert "2.0" in (tmp_path / "rewriter.json").read_text("utf-8")
-    (tmp_path / "rewriter.json").write_text('{"family": "terms", "format": 1}', "utf-8")
-    with pytest.raises(RunError, match="no threshold"):
-        gate_threshold(tmp_path)

@@ -1,4 +1,4 @@
-"""Adapting as a library: pairs, the threshold, the verdict, and how an adaptation goes on after it was stopped."""
+"""Adapting as a library: pairs, the verdict, and how an adaptation goes on after it was stopped."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from evaluation.adaptation.held_out import AnswerSpan, HeldOutQuestion, ranking, write_pairs
-from evaluation.adaptation.measuring import MEASURES, Measured, ThresholdPoint, best, judge, standard_error
+from evaluation.adaptation.measuring import MEASURES, Measured, judge
 from evaluation.adaptation.workflow import Adaptation, AdaptationPlan, AdaptationState
 from evaluation.questions import EvaluationError
 from index.query import Hit
@@ -63,23 +62,6 @@ def test_few_questions_decide_nothing() -> None:
     verdict = judge(asked, measured(asked, 0.1, 1), measured(asked, 0.9, 1))
     assert not verdict.promote
     assert "too few" in verdict.reason
-
-
-def test_a_threshold_leaves_the_runs_own_only_for_a_gain() -> None:
-    flat = [ThresholdPoint(t / 20, 0.5 + (0.001 if t == 3 else 0), 0.5) for t in range(1, 20)]
-    assert best(flat, 0.5).threshold == 0.5
-    peaked = [ThresholdPoint(t / 20, 0.6 if t in (3, 4) else 0.5, 0.5, 0.05) for t in range(1, 20)]
-    assert best(peaked, 0.5).threshold == 0.2
-    unsure = [replace(point, error=0.11) for point in peaked]
-    assert best(unsure, 0.5).threshold == 0.5
-
-
-def test_the_error_of_a_gain_counts_conversations_and_not_questions() -> None:
-    gains = np.array([0.2, 0.2, 0.0, 0.0, 0.0, 0.0])
-    apart = standard_error(gains, ["a", "b", "c", "d", "e", "f"])
-    assert apart == pytest.approx(float(np.std(gains, ddof=1)) / 6**0.5)
-    assert standard_error(gains, ["a", "a", "c", "c", "e", "e"]) > apart
-    assert standard_error(gains, ["a"] * 6) == float("inf")
 
 
 def test_a_hit_counts_as_the_places_it_holds() -> None:

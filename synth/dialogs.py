@@ -16,10 +16,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from synth.folder import SIDES, Folder, read_rows, write_json_lines
+from synth.folder import SIDES, read_rows
 from synth.propositions import Proposition
 from synth.tasks import InvalidAnswer, Task, chat_prompt, demand_language
-from text.files import write_text
 from text.sanitize import escape
 from text.words import words
 
@@ -146,50 +145,6 @@ def make_lists(propositions: Sequence[Proposition], size: int, seed: int) -> tup
             end = len(own) if start == cuts[-1] else start + size
             lists.append(PropositionList(side, number, tuple(own[start:end])))
     return lists, shared
-
-
-def asked(dialog: Dialog) -> Iterator[tuple[str, DialogMessage, tuple[DialogMessage, ...]]]:
-    """Each question of a dialog: its id, its turn, and the turns before it."""
-    for place, turn in enumerate(dialog.turns):
-        if turn.asks:
-            yield f"{dialog.dialog_id}:{place}", turn, dialog.turns[:place]
-
-
-def write_beir(folder: Folder, propositions: Sequence[Proposition], dialogs: Mapping[str, Sequence[Dialog]]) -> None:
-    """Write the data set into the run's `beir` folder."""
-    write_json_lines(
-        folder.beir / "corpus.jsonl",
-        (
-            {
-                "_id": proposition.id,
-                "title": proposition.title,
-                "text": proposition.text,
-                "metadata": {"document_id": proposition.document_id},
-            }
-            for proposition in propositions
-        ),
-    )
-    everything = [question for side in SIDES for dialog in dialogs[side] for question in asked(dialog)]
-    for name, field in (("queries.jsonl", "rewrite"), ("queries.contextual.jsonl", "text")):
-        write_json_lines(folder.beir / name, (_query(question, field) for question in everything))
-    for side in SIDES:
-        lines = ["query-id\tcorpus-id\tscore\n"]
-        for dialog in dialogs[side]:
-            for identifier, turn, _ in asked(dialog):
-                lines += [f"{identifier}\t{relevant}\t1\n" for relevant in turn.relevant or ()]
-        write_text(folder.beir / "qrels" / f"{side}.tsv", "".join(lines))
-
-
-def _query(question: tuple[str, DialogMessage, tuple[DialogMessage, ...]], field: str) -> dict[str, Any]:
-    identifier, turn, before = question
-    history = [{"role": message.role, "text": message.text} for message in before]
-    metadata = {
-        "typed": turn.text,
-        "rewrite": turn.rewrite,
-        "history": history,
-        "documents": list(turn.documents or ()),
-    }
-    return {"_id": identifier, "text": getattr(turn, field), "metadata": metadata}
 
 
 DIALOG, CONTEXTUALISE, GROUND = STEPS = ("dialog", "contextualise", "ground")

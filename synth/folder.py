@@ -57,7 +57,6 @@ class Folder:
     facts = _File("run.json")
     """Counts and settings of the run."""
 
-    beir = _File("beir")
     card = _File("README.md")
 
     def dialogs(self, side: str) -> Path:

@@ -14,7 +14,10 @@ from typing import Any
 
 from index.documents import Document
 from index.encoders import Encoder
-from index.loaders import scan
+from index.errors import LoadError
+from index.loaders import walk
+from index.loaders.files import MAX_FILE_MB
+from index.loaders.sandbox import Limits, shared_pool
 from synth.assembling import Rejected, SeenQuestions, assemble
 from synth.dialogs import (
     CONTEXTUALISE,
@@ -25,7 +28,6 @@ from synth.dialogs import (
     dialog_line,
     grounding,
     make_lists,
-    write_beir,
     writing,
 )
 from synth.folder import SIDES, Folder, write_documents, write_rows
@@ -53,14 +55,19 @@ def read_sources(
     left_out: Callable[[str, str], None] = lambda name, why: None,
 ) -> list[Document]:
     """The documents of files and folders; `left_out` hears of each that cannot be read. Raises NoDocuments."""
-    documents: list[Document] = []
-    for file in scan(paths, include, exclude):
-        if file.error:
-            left_out(file.source.document_id, file.error)
-        documents.extend(file.documents)
+    documents: dict[str, Document] = {}
+    for source in walk(paths, include, exclude):
+        try:
+            parsed = shared_pool(Limits()).parse(source.path, source.document_id, MAX_FILE_MB)
+        except LoadError as error:
+            left_out(source.document_id, str(error))
+            continue
+        for document in parsed.documents:
+            if documents.setdefault(document.id, document) is not document:
+                left_out(source.document_id, f"a document {document.id!r} came from an earlier file")
     if not documents:
         raise NoDocuments("There is no document in these paths; check them, --include and --exclude.")
-    return documents
+    return list(documents.values())
 
 
 def synthesise(
@@ -132,7 +139,7 @@ def make_propositions(
 def make_dialogs(
     built: Built, plan: SynthPlan, runner: TaskRunner, encoder: Encoder, folder: Folder, facts: RunFacts
 ) -> RunFacts:
-    """Ask for dialogs over the propositions, and write them, their rejections, BEIR files and numbers.
+    """Ask for dialogs over the propositions, and write them, their rejections and numbers.
 
     A list whose dialog or grounding the model did not deliver is lost, and only that;
     where it did not deliver wordings, the questions stay complete.
@@ -165,7 +172,6 @@ def make_dialogs(
     for side in SIDES:
         write_text(folder.dialogs(side), "".join(f"{dialog_line(dialog)}\n" for dialog in dialogs[side]))
     write_rows(folder.rejected, rejected)
-    write_beir(folder, built.kept, dialogs)
     pairs = sum(len(draft.pairs) for _, draft in written)
     steps = {
         DIALOG: _facts_of(runner, writing_tasks, drafts, DIALOG),

@@ -5,6 +5,5 @@ Other distributions may add formats (`index.loaders.files.GROUP`).
 """
 
 from index.loaders.files import SourceFile, load, suffixes, walk
-from index.loaders.sandbox import LoadedFile, scan
 
-__all__ = ["LoadedFile", "SourceFile", "load", "scan", "suffixes", "walk"]
+__all__ = ["SourceFile", "load", "suffixes", "walk"]

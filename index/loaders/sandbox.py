@@ -22,7 +22,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from functools import cache
@@ -33,8 +33,8 @@ from typing import Any, NamedTuple
 
 from index.documents import Document, Section, section_of, section_values
 from index.errors import IndexingCancelled, LoadError, PageMissing, ParserKilled
-from index.loaders.files import MAX_FILE_MB, SourceFile, load, walk
-from index.loaders.reading import MEBIBYTE, clean
+from index.loaders.files import load
+from index.loaders.reading import MEBIBYTE
 
 _PROGRAM = "from index.loaders.sandbox import serve; serve()"
 _POLL_SECONDS = 0.05
@@ -261,68 +261,6 @@ def _parsed(reply: dict[str, Any]) -> Parsed:
         for name, title, text, sections, *more in reply["documents"]
     ]
     return Parsed(documents, [str(warning) for warning in reply["warnings"]])
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedFile:
-    """Outcome for one file: its documents, or an `error` that a person can act on.
-
-    `warnings` tell what was left out of a file that could be read otherwise.
-    """
-
-    source: SourceFile
-    documents: list[Document]
-    error: str | None = None
-    warnings: tuple[str, ...] = ()
-
-
-def scan(paths: Sequence[Path], include: Sequence[str] = (), exclude: Sequence[str] = ()) -> Iterator[LoadedFile]:
-    """Walk `paths` (see `walk`) and load each file as it comes, in another process; only its documents are held.
-
-    No two documents and no two verbatim passages share an id: what comes second is left out with a
-    warning that names the file that came first.
-    """
-    owners: dict[str, str] = {}
-    passages: dict[str, str] = {}
-    for source in walk(paths, include, exclude):
-        try:
-            parsed = shared_pool(Limits()).parse(source.path, source.document_id, MAX_FILE_MB)
-        except LoadError as error:
-            yield LoadedFile(source, [], clean(str(error)))
-            continue
-        documents, warnings = parsed.documents, parsed.warnings
-        accepted = [
-            document for document in documents if _claim(document, source.document_id, owners, passages, warnings)
-        ]
-        if documents and not accepted:
-            yield LoadedFile(source, [], "; ".join(warnings))
-        else:
-            yield LoadedFile(source, accepted, None, tuple(warnings))
-
-
-def _claim(
-    document: Document, file: str, owners: dict[str, str], passages: dict[str, str], warnings: list[str]
-) -> bool:
-    """Whether nothing of `document` was loaded before; if so its ids belong to `file` from now on."""
-    if document.id in owners:
-        _tell(warnings, f"document {document.id!r} already came from {owners[document.id]}: left out; rename one")
-        return False
-    names = [section.passage_id for section in document.sections if section.passage_id]
-    owner = next((name for name in names if name in passages), None)
-    if owner is not None:
-        _tell(warnings, f"passage {owner!r} already came from {passages[owner]}: document {document.id!r} left out")
-        return False
-    owners[document.id] = file
-    passages.update(dict.fromkeys(names, file))
-    return True
-
-
-def _tell(warnings: list[str], message: str) -> None:
-    """Add a warning, but no more than a person would read."""
-    if len(warnings) < 6:
-        warnings.append(message)
-    elif len(warnings) == 6:
-        warnings.append("and more of the kind")
 
 
 def serve() -> None:

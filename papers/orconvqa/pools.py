@@ -19,7 +19,6 @@ from index.encoders import Encoder
 from index.indexer import index_documents
 from index.query import Query
 from synth import Dialog, DialogMessage, Proposition
-from synth.dialogs import asked
 from text.sentences import sentences
 
 MEASURES = ("AP", "R@5", "R@10", "R@20")
@@ -27,6 +26,13 @@ WAYS = ("history + question", "contextualised", "stand-alone")
 PoolKind: TypeAlias = Literal["proposition", "sentence"]
 POOLS: tuple[PoolKind, ...] = get_args(PoolKind)
 _DEPTH = 100
+
+
+def asked(dialog: Dialog) -> Iterator[tuple[str, DialogMessage, tuple[DialogMessage, ...]]]:
+    """Each question of a dialog: its id, its turn, and the turns before it."""
+    for place, turn in enumerate(dialog.turns):
+        if turn.asks:
+            yield f"{dialog.dialog_id}:{place}", turn, dialog.turns[:place]
 
 
 @dataclass(frozen=True, slots=True)

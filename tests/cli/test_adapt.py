@@ -9,12 +9,12 @@ import pytest
 from typer.testing import CliRunner
 
 from cli import app
-from index.loaders import scan
 from rewriter.examples import read_examples
 from synth.dialogs import Dialog, DialogMessage, dialog_line
 from synth.folder import Folder, write_rows
 from synth.propositions import Proposition
 from tests.rewriter.terms_fakes import write_base
+from tests.scanning import scan
 
 THINGS = ("passport", "parking permit", "library card", "fishing licence", "bus pass", "birth certificate",
           "market stall", "garden waste bin", "town archive", "swimming pool", "youth club", "repair shop")  # fmt: skip

@@ -9,8 +9,9 @@ import pytest
 
 from index.documents import Document
 from index.errors import LoadError
-from index.loaders import load, scan
+from index.loaders import load
 from index.passages import split
+from tests.scanning import scan
 
 
 def row(name: object, text: object = "Words.", title: str = "T", **metadata: object) -> str:
@@ -121,16 +122,3 @@ def test_a_large_corpus_is_loaded_row_by_row(tmp_path: Path) -> None:
     body = "Some words of an ordinary row. " * 10
     path = written(tmp_path, *(row(f"r{number}", body, doc_id=f"d{number // 4}") for number in range(40_000)))
     assert len(load(path, "c")) == 10_000
-
-
-def test_ids_used_in_two_files_are_left_out_the_second_time(tmp_path: Path) -> None:
-    for name, lines in (("a", [row("1", doc_id="d")]), ("b", [row("2", doc_id="d"), row("3"), row("1", doc_id="e")])):
-        (tmp_path / name).mkdir()
-        written(tmp_path / name, *lines)
-    first, second = scan([tmp_path])
-    assert [document.id for document in first.documents] == ["d"]
-    assert [document.id for document in second.documents] == ["3"]
-    assert second.warnings == (
-        "document 'd' already came from a/corpus.jsonl: left out; rename one",
-        "passage '1' already came from a/corpus.jsonl: document 'e' left out",
-    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -123,24 +122,6 @@ def test_only_a_changed_document_is_asked_about_again(run: Run, town: Any, town_
     run(town, given=town_documents[:2])
     system = chat_prompt("propositions").system
     assert not [messages for messages in town.asked[asked:] if messages[0].content == system]
-
-
-def rows_of(path: Path) -> dict[str, dict[str, Any]]:
-    return {row["_id"]: row for row in map(json.loads, path.read_text("utf-8").splitlines())}
-
-
-def test_the_beir_files_hold_together(run: Run, town: Any, folder: Folder) -> None:
-    from evaluation.metrics import read_qrels
-
-    run(town)
-    corpus = rows_of(folder.beir / "corpus.jsonl").keys()
-    full, typed = rows_of(folder.beir / "queries.jsonl"), rows_of(folder.beir / "queries.contextual.jsonl")
-    judged = {side: read_qrels(folder.beir / "qrels" / f"{side}.tsv") for side in SIDES}
-    assert full.keys() == typed.keys() == {name for qrels in judged.values() for name in qrels}
-    assert {relevant for qrels in judged.values() for found in qrels.values() for relevant in found} <= corpus
-    refund = next(row for row in full.values() if "refund" in row["text"])
-    assert typed[refund["_id"]]["text"] == "And can I get a refund?"
-    assert refund["metadata"]["history"][0]["role"] == "user"
 
 
 def test_the_rewriters_reader_reads_the_rows(run: Run, town: Any, folder: Folder) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from evaluation.metrics import FULL_MEASURES, by_parent, per_question, run_lines
 from evaluation.questions import MissingSet, Question
-from evaluation.run_folder import Latency, RunWriter, Scores, metrics_of, percentiles, tests_of
+from evaluation.run_folder import Latency, RunWriter, Scores, metrics_of, percentiles
 from evaluation.sets import EvalSet, JudgedLevel, S, placed
 from index.query import Hit
 from rewriter.protocol import Rewrite
@@ -29,7 +29,6 @@ DEPTH = 100
 PATIENCE = 600.0
 SHOWN = 5
 SHOWN_CHARS = 400
-TESTED = ("AP", "R@5", "R@20", "nDCG@5")
 
 
 def patient(settings: Settings, seconds: float = PATIENCE) -> Settings:
@@ -102,12 +101,9 @@ def judged_in(chosen: S, collection: Collection, writer: RunWriter) -> S:
 
 
 def measure(
-    chosen: EvalSet, questions: Sequence[Question], rankings: Sequence[Ranking], writer: RunWriter, baseline: str = ""
+    chosen: EvalSet, questions: Sequence[Question], rankings: Sequence[Ranking], writer: RunWriter
 ) -> dict[tuple[str, str], Scores]:
-    """Score rankings at every level; qrels, runs, scores and tests against `baseline` go to the writer.
-
-    Returns the scores by level and system.
-    """
+    """Score rankings at every level, by level and system; qrels, runs and scores go to the writer."""
     everything: dict[tuple[str, str], Scores] = {}
     by_id = {question.id: question for question in questions}
     for level in chosen.levels:
@@ -115,20 +111,15 @@ def measure(
         with writer.path(chosen.name, f"{level.name}.qrels.tsv").open("w", encoding="utf-8") as file:
             file.write("query-id\tcorpus-id\tscore\n")
             file.writelines(f"{q}\t{item}\t{value}\n" for q, judged in qrels.items() for item, value in judged.items())
-        scores = {}
         for ranking in rankings:
             name, run = ranking.system, ranking.at(level)
             with writer.path(chosen.name, name, f"{level.name}.trec").open("w", encoding="utf-8") as file:
                 for question in questions:
                     ranked = ((item, 1 / rank) for rank, item in enumerate(run[question.id], 1))
                     file.writelines(run_lines(question.id, ranked, "anaphora"))
-            scores[name] = per_question(run, qrels, FULL_MEASURES)
-            everything[level.name, name] = scores[name]
-            writer.write_scores(chosen.name, name, level.name, scores[name])
-            writer.metrics += metrics_of(chosen.name, level.name, name, scores[name], by_id)
-        against = baseline if baseline in scores else next(iter(scores), "")
-        for tested in TESTED:
-            writer.tests += tests_of(chosen.name, level.name, tested, against, scores, by_id)
+            scores = everything[level.name, name] = per_question(run, qrels, FULL_MEASURES)
+            writer.write_scores(chosen.name, name, level.name, scores)
+            writer.metrics += metrics_of(chosen.name, level.name, name, scores, by_id)
     return everything
 
 

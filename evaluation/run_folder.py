@@ -317,36 +317,6 @@ def metrics_of(
     return metrics
 
 
-def tests_of(
-    set_name: str,
-    level: str,
-    measure: str,
-    baseline: str,
-    scores: Mapping[str, Scores],
-    questions: Mapping[str, Question],
-) -> list[Test]:
-    """Every other system against `baseline`, over the questions both answered; one family for Holm."""
-    values = {
-        system: {name: scores_of[measure] for name, scores_of in scores_by_question.items()}
-        for system, scores_by_question in scores.items()
-    }
-    pairs = [(baseline, system) for system in scores if system != baseline]
-    return paired((set_name, level, measure), pairs, values, lambda name: questions[name].dialog)
-
-
-def paired(
-    place: tuple[str, str, str],
-    pairs: Iterable[tuple[str, str]],
-    values: Mapping[str, Mapping[str, float]],
-    cluster: Callable[[str], str],
-) -> list[Test]:
-    """Each pair of systems, the second against the first, over what both have a value for; one family for Holm.
-
-    `place` is set, level and measure; whole clusters are drawn and flipped.
-    """
-    return corrected([tested(place, pair, values[pair[0]], values[pair[1]], cluster) for pair in pairs])
-
-
 def tested(
     place: tuple[str, str, str],
     pair: tuple[str, str],

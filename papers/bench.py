@@ -29,6 +29,7 @@ from index.rerank import CrossEncoderReranker, Reranker, Scorer
 from index.rerank import Scores as PairScores
 from index.writer import VectorJournal
 from papers.datasets import DataSet
+from papers.measures import tests_of
 from papers.systems import KnownRewrites, System, context_text, human_rewrite
 from rewriter.protocol import PassThroughRewriter, Rewrite, Rewriter, Term
 from server.settings import Settings
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 
 BATCH = 512
+TESTED = ("AP", "R@5", "R@20", "nDCG@5")
 
 
 class _Remembered:
@@ -286,7 +288,13 @@ def evaluate_set(
         )
         rankings = [_rank(searches[system], system, chosen, questions, rewrites, bench.progress) for system in fitting]
         writer.seconds[f"{chosen.name}: search"] = time.monotonic() - started
-    scores = measure(judged, questions, rankings, writer, baseline)
+    scores = measure(judged, questions, rankings, writer)
+    by_id = {question.id: question for question in questions}
+    for level in judged.levels:
+        of_level = {system: values for (name, system), values in scores.items() if name == level.name}
+        against = baseline if baseline in of_level else next(iter(of_level), "")
+        for tested in TESTED:
+            writer.tests += tests_of(chosen.name, level.name, tested, against, of_level, by_id)
     started = time.monotonic()
     for system in fitting if timed else ():
         sample = questions[:: max(1, len(questions) // timed)][:timed]

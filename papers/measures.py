@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evaluation.metrics import SEED, Estimate
-from evaluation.questions import BadRow
+from evaluation.questions import BadRow, Question
+from evaluation.run_folder import Scores, Test, corrected, tested
 from rewriter.examples import normalised
 from rewriter.protocol import Rewrite
 from text.modules import need_extra
@@ -197,3 +198,33 @@ def objects(row: Mapping[str, Any], key: str, where: str) -> list[dict[str, Any]
     ):
         raise BadRow(f'{where}: "{key}" is no list of objects with "id" and "text".')
     return value
+
+
+def tests_of(
+    set_name: str,
+    level: str,
+    measure: str,
+    baseline: str,
+    scores: Mapping[str, Scores],
+    questions: Mapping[str, Question],
+) -> list[Test]:
+    """Every other system against `baseline`, over the questions both answered; one family for Holm."""
+    values = {
+        system: {name: scores_of[measure] for name, scores_of in scores_by_question.items()}
+        for system, scores_by_question in scores.items()
+    }
+    pairs = [(baseline, system) for system in scores if system != baseline]
+    return paired((set_name, level, measure), pairs, values, lambda name: questions[name].dialog)
+
+
+def paired(
+    place: tuple[str, str, str],
+    pairs: Iterable[tuple[str, str]],
+    values: Mapping[str, Mapping[str, float]],
+    cluster: Callable[[str], str],
+) -> list[Test]:
+    """Each pair of systems, the second against the first, over what both have a value for; one family for Holm.
+
+    `place` is set, level and measure; whole clusters are drawn and flipped.
+    """
+    return corrected([tested(place, pair, values[pair[0]], values[pair[1]], cluster) for pair in pairs])

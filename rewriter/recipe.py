@@ -91,7 +91,7 @@ class TermModelPart(ModelPart):
     over those that are not, `gate_weight` that of the second head's loss.
     """
 
-    family: Literal["terms"]
+    family: Literal["terms"] = "terms"
     base: str = "sentence-transformers/all-MiniLM-L6-v2"
     start: str = ""
     """A finished term rewriter to go on from, made from the same encoder: its folder, or `packaged`."""

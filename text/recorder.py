@@ -1,6 +1,6 @@
 """Record what is called within what as OpenTelemetry spans, with OpenInference's attributes.
 
-`call` and `@recorded` begin a span below the current one, in whichever task or thread they run; `record` notes a value
+`call` begins a span below the current one, in whichever task or thread it runs; `record` notes a value
 at the current span. Where no recording is under way they cost next to nothing. Inputs, outputs, prompts and values of
 `record` may hold people's words, and are dropped where content is not wanted; `label` is for names and settings, which
 are always kept. A recording is bounded: spans beyond the bound are counted, not kept. Storing and exporting spans is
@@ -12,7 +12,6 @@ https://github.com/Arize-ai/openinference/blob/main/spec/semantic_conventions.md
 from __future__ import annotations
 
 import functools
-import inspect
 import json
 import sys
 import time
@@ -21,7 +20,7 @@ from contextlib import contextmanager
 from contextvars import Token
 from dataclasses import fields, is_dataclass
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeAlias, TypeVar, cast
+from typing import Any, Self, TypeAlias, cast
 
 from opentelemetry import context as otel
 from opentelemetry.context import Context
@@ -44,9 +43,6 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from opentelemetry.util.types import Attributes
 
 from text.sanitize import parts_of
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 Json: TypeAlias = "str | float | list[Json] | dict[str, Json] | None"
 Label: TypeAlias = str | float
@@ -348,41 +344,6 @@ def call(name: str, /, **inputs: object) -> Call:
 def record(**values: object) -> None:
     """Note values at the current call."""
     current().record(**values)
-
-
-def recorded(function: Callable[P, R]) -> Callable[P, R]:
-    """Record the calls of a function, also of an asynchronous one, with their arguments and results."""
-    signature = inspect.signature(function)
-    code = inspect.unwrap(function).__code__
-    source = f"{function.__module__}:{code.co_firstlineno}"
-    name = function.__name__
-
-    def begun(args: Sequence[object], kwargs: Mapping[str, object]) -> Call:
-        call = current().begin(name, source)
-        if call.content:
-            bound = signature.bind(*args, **kwargs).arguments
-            call.inputs(**{key: value for key, value in bound.items() if key not in ("self", "cls")})
-        return call
-
-    if inspect.iscoroutinefunction(function):
-
-        @functools.wraps(function)
-        async def awaited(*args: P.args, **kwargs: P.kwargs) -> Any:
-            with begun(args, kwargs) as this:
-                result = await function(*args, **kwargs)
-                this.output(result)
-                return result
-
-        return cast("Callable[P, R]", awaited)
-
-    @functools.wraps(function)
-    def called(*args: P.args, **kwargs: P.kwargs) -> R:
-        with begun(args, kwargs) as this:
-            result = function(*args, **kwargs)
-            this.output(result)
-            return result
-
-    return called
 
 
 def trace_headers() -> dict[str, str]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from evaluation.answers import judged_as
 from evaluation.metrics import estimate, per_question
-from evaluation.run_folder import RunWriter, paired
+from evaluation.run_folder import RunWriter
 from index.fusion import fuse
 from papers.asking import QuoteAsker
 from papers.citation_summaries.citances import SET, CitanceCase
@@ -33,7 +33,7 @@ from papers.citation_summaries.setups import (
 )
 from papers.decontextualization.snippets import SET as SNIPPETS
 from papers.decontextualization.snippets import Snippet
-from papers.measures import area, estimate_of, rouge_scorer
+from papers.measures import area, estimate_of, paired, rouge_scorer
 from papers.rewrite_checks import EvidenceTexts
 from plugins.evidence.explain import LEAD_NEAR, WhySource
 from plugins.evidence.source import SourcePassage

@@ -18,13 +18,13 @@ from evaluation.diagnosis import CRITERION, JUDGED_RIGHT, RIGHT_F1
 from evaluation.metrics import estimate, holm, token_f1
 from evaluation.questions import EvaluationError, Question
 from evaluation.run_folder import Latency, RunWriter, Scores, Test, metrics_of, percentiles, tests_of
-from papers.asking import QuoteAsker
+from papers.asking import LikelihoodAsker, QuoteAsker
 from papers.decomposition.base import RecipePool, RecipeTools, cook, within_budget
 from papers.decomposition.demonstrations import says_something
 from papers.decomposition.registry import recipes_of
 from papers.decomposition.selecting import answered, unlikelihood
 from papers.decomposition.trials import SET, TrialQuestion
-from papers.measures import fisher
+from papers.measures import fisher, tests_of
 from plugins.evidence.source import numbered_texts
 from server.turn.events import Evidence
 from text.recorder import Recording

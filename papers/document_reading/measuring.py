@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from evaluation.adaptation.measuring import pair_scores
 from evaluation.metrics import estimate
-from evaluation.run_folder import RunWriter, paired
+from evaluation.run_folder import RunWriter
 from index.encoders import Encoder
 from index.rerank import CrossEncoderReranker, chances
 from papers.asking import QuoteAsker
@@ -33,7 +33,7 @@ from papers.document_reading.reading import (
     quoted_reading,
     trained_readings,
 )
-from papers.measures import shared_words
+from papers.measures import paired, shared_words
 from plugins.evidence.source import Within
 
 SHARES = (1, 5, 10, 20)

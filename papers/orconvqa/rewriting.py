@@ -7,11 +7,11 @@ from pathlib import Path
 
 from evaluation.metrics import Estimate, token_f1
 from evaluation.questions import MissingSet, Question, present
-from evaluation.run_folder import Latency, RunWriter, metrics_of, percentiles, tests_of
+from evaluation.run_folder import Latency, RunWriter, metrics_of, percentiles
 from index.encoders import Encoder
 from papers import measures
 from papers.datasets import PRODUCT_SOURCE
-from papers.measures import estimate_of
+from papers.measures import estimate_of, tests_of
 from rewriter.examples import RewriteExample, read_examples
 from rewriter.protocol import Rewrite
 

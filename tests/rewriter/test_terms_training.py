@@ -175,7 +175,7 @@ def test_the_recipe_of_adapting_goes_on_from_the_packaged_rewriter() -> None:
 
 
 def test_adapting_reads_the_given_rows_alone_and_keeps_what_is_set() -> None:
-    named, on = read_recipe("flan"), read_adapting("flan", "rows.jsonl")
+    named, on = read_recipe("terms-dialogs"), read_adapting("terms-dialogs", "rows.jsonl")
     assert [part.path for part in on.stage.data] == ["rows.jsonl"]
     assert on.stage.model_dump(exclude={"data"}) == named.stage.model_dump(exclude={"data"})
     assert on.model == named.model

@@ -11,27 +11,27 @@ from opentelemetry.context import attach, detach
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from text import recorder
-from text.recorder import Recording, call, current, record, recorded, trace_headers
+from text.recorder import Recording, call, current, record, trace_headers
 
 
-@recorded
 async def outer(number: int) -> int:
-    await asyncio.sleep(0)
-    record(number=number)
-    return await inner(number) + await asyncio.to_thread(below, number)
+    with call("outer", number=number):
+        await asyncio.sleep(0)
+        record(number=number)
+        return await inner(number) + await asyncio.to_thread(below, number)
 
 
-@recorded
 async def inner(number: int) -> int:
-    await asyncio.sleep(0.001)
-    if number % 10 == 3:
-        raise LookupError(f"no {number}")
-    return number
+    with call("inner", number=number):
+        await asyncio.sleep(0.001)
+        if number % 10 == 3:
+            raise LookupError(f"no {number}")
+        return number
 
 
-@recorded
 def below(number: int) -> int:
-    return -number
+    with call("below", number=number):
+        return -number
 
 
 def test_a_thousand_calls_at_once_keep_their_parents() -> None:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.shared.state import State, state_of
+from cli.shared.resources import demand_collection, with_service
+from cli.shared.state import state_of
 
 if TYPE_CHECKING:
     from server.chat import ChatService
-
-T = TypeVar("T")
 
 app = typer.Typer(help="List and delete collections, and say who may use them.")
 
@@ -49,24 +47,17 @@ def delete(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Delete a collection; the files it was made from are left alone."""
-    import asyncio
-
-    from server.audit_log import at_terminal
-    from server.chat import open_service
-
     state = state_of(context)
-    settings = state.settings()
+    home = state.settings().home
 
-    async def run() -> None:
-        async with open_service(settings, warm=False) as opened:
-            service = opened.as_principal(at_terminal())
-            collection = next((info for info in await service.collections.listing() if info.name == name), None)
-            if not yes and (collection is not None or (settings.home / "collections" / name).is_dir()):
-                what = f"{name} with {collection.documents} documents" if collection else f"what is left of {name}"
-                typer.confirm(f"Delete {what}?", abort=True)
-            await service.collections.delete(name)
+    async def run(service: ChatService) -> None:
+        collection = next((info for info in await service.collections.listing() if info.name == name), None)
+        if not yes and (collection is not None or (home / "collections" / name).is_dir()):
+            what = f"{name} with {collection.documents} documents" if collection else f"what is left of {name}"
+            typer.confirm(f"Delete {what}?", abort=True)
+        await service.collections.delete(name)
 
-    asyncio.run(run())
+    with_service(state, run)
     state.err.print(f"Deleted {name}.")
 
 
@@ -87,7 +78,8 @@ def grant(
     """
     state = state_of(context)
     if not revoke:
-        _demand(state, name)
+        # A grant of a name that was mistyped would be kept, and open nothing.
+        demand_collection(state.settings().model_copy(update={"collection": name}))
     if not group:
         for granted in with_service(state, lambda service: service.collections.grants(name)):
             state.out.print(granted)
@@ -97,24 +89,3 @@ def grant(
     else:
         groups = with_service(state, lambda service: service.collections.grant(name, group))
         state.err.print(f"{name} may be used by: {', '.join(groups)}.")
-
-
-def _demand(state: State, name: str) -> None:
-    """Raise CollectionNotFound for a name that was mistyped: a grant of it would be kept, and open nothing."""
-    from cli.shared.resources import demand_collection
-
-    demand_collection(state.settings().model_copy(update={"collection": name}))
-
-
-def with_service(state: State, work: Callable[[ChatService], Coroutine[Any, Any, T]]) -> T:
-    """Run `work` with a service that acts for this terminal, and return its result."""
-    import asyncio
-
-    from server.audit_log import at_terminal
-    from server.chat import open_service
-
-    async def run() -> T:
-        async with open_service(state.settings(), warm=False) as service:
-            return await work(service.as_principal(at_terminal()))
-
-    return asyncio.run(run())

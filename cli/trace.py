@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli.shared.options import Answering, overriding
+from cli.shared.resources import with_service
 from cli.shared.state import InputError, State, state_of
 from text.sanitize import sanitize_line, sanitize_text
 
@@ -48,7 +47,7 @@ def list_traces(
     async def read(service: ChatService) -> list[Any]:
         return list(await service.turns.traces(collection=collection, limit=limit))
 
-    summaries = _served(state, {}, read)
+    summaries = with_service(state, read)
     if as_json:
         typer.echo(json.dumps([summary.model_dump(mode="json") for summary in summaries], ensure_ascii=False))
         return
@@ -130,7 +129,7 @@ def replay(
     async def play(service: ChatService) -> ReplayedTurn:
         return await service.turns.replay(await _whole(service, turn), changes)
 
-    played = _served(state, _overrides(sets or (), model), play)
+    played = with_service(state, play, _overrides(sets or (), model))
     _tell(state, differences(played.record, played.trace), as_json)
     if not as_json:
         state.out.print("\nthen: " + sanitize_text(played.record.answer), style="dim")
@@ -140,31 +139,11 @@ def replay(
         state.err.print(f"Kept as a case in {keep}.")
 
 
-def _served(state: State, overrides: Mapping[str, Any], work: Any) -> Any:
-    """Run `work` with a service over this home, and return its result."""
-
-    async def run() -> Any:
-        async with _service(state, overrides) as service:
-            return await work(service)
-
-    return asyncio.run(run())
-
-
-@asynccontextmanager
-async def _service(state: State, overrides: Mapping[str, Any]) -> AsyncIterator[ChatService]:
-    from server.audit_log import at_terminal
-    from server.chat import open_service
-
-    async with open_service(state.settings(overrides), warm=False) as opened:
-        yield opened.as_principal(at_terminal())
-
-
 def _trace(state: State, turn: str) -> Trace:
     async def read(service: ChatService) -> Trace:
         return await service.turns.trace(await _whole(service, turn))
 
-    trace: Trace = _served(state, {}, read)
-    return trace
+    return with_service(state, read)
 
 
 async def _whole(service: ChatService, turn: str) -> str:

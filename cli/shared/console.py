@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -58,10 +58,8 @@ REPORT_SECONDS = 30.0
 """Shortest time between two lines of a stage's progress where there is no terminal."""
 
 
-class Draw(Protocol):
-    """Tells how far something is; a `total` of 0 is not known yet."""
-
-    def __call__(self, what: str, done: int, total: int, note: str = "") -> None: ...
+Draw: TypeAlias = Callable[[str, int, int], None]
+"""Tells how far something is: what, how much is done, and how much there is (0: not known yet)."""
 
 
 class ProgressLines:
@@ -75,7 +73,7 @@ class ProgressLines:
         self._what = ""
         self._before, self._began, self._told = 0, 0.0, 0.0
 
-    def __call__(self, what: str, done: int, total: int, note: str = "") -> None:
+    def __call__(self, what: str, done: int, total: int) -> None:
         now = self._clock()
         if what != self._what:
             self._what, self._before, self._began, self._told = what, done, now, now
@@ -86,7 +84,7 @@ class ProgressLines:
             speed = f"{rate:,.1f}{self._unit}/s" if rate >= 1 else f"{60 * rate:,.1f}{self._unit}/min"
             of = f" of {total:,}" if total else ""
             left = f", {_span((total - done) / rate)} left" if rate and total else ""
-            self._console.print(f"{what}: {done:,}{of}{self._unit}, {note or speed}{left}")
+            self._console.print(f"{what}: {done:,}{of}{self._unit}, {speed}{left}")
 
 
 _COUNTED = 10
@@ -100,13 +98,13 @@ def _span(seconds: float) -> str:
 
 
 @contextmanager
-def bars(console: Console) -> Iterator[Draw]:
-    """Return a callback that draws a progress bar: done and total, rate, times, and a note.
+def bars(console: Console, unit: str = "") -> Iterator[Draw]:
+    """Return a callback that draws a progress bar: done and total, rate, times.
 
-    Where there is no terminal to draw on it prints lines instead.
+    Where there is no terminal to draw on it prints lines instead. `unit` is put behind numbers, with a blank in front.
     """
     if not console.is_terminal:
-        yield ProgressLines(console)
+        yield ProgressLines(console, unit)
         return
     from rich.progress import (
         BarColumn,
@@ -125,17 +123,17 @@ def bars(console: Console) -> Iterator[Draw]:
 
         def render(self, task: Task) -> Text:
             speed = task.finished_speed or task.speed
-            return Text("" if speed is None else f"{speed:,.1f}/s", style="dim")
+            return Text("" if speed is None else f"{speed:,.1f}{unit}/s", style="dim")
 
-    what, note = (TextColumn(f"{{task.{name}}}", markup=False) for name in ("description", "fields[note]"))
-    columns = (what, BarColumn(), MofNCompleteColumn(), Rate(), note, TimeElapsedColumn(), TimeRemainingColumn())
+    what = TextColumn("{task.description}", markup=False)
+    columns = (what, BarColumn(), MofNCompleteColumn(), Rate(), TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as drawn:
         tasks: dict[str, TaskID] = {}
 
-        def draw(what: str, done: int, total: int, note: str = "") -> None:
+        def draw(what: str, done: int, total: int) -> None:
             if what not in tasks:
-                tasks[what] = drawn.add_task(what, total=None, note=note)
-            drawn.update(tasks[what], completed=done, total=total or None, note=note)
+                tasks[what] = drawn.add_task(what, total=None)
+            drawn.update(tasks[what], completed=done, total=total or None)
 
         yield draw
 
@@ -158,7 +156,7 @@ def progress(console: Console, doing: str, total: int) -> Iterator[Callable[[], 
 
 
 @contextmanager
-def stages(console: Console) -> Iterator[Callable[[str, int, int], None]]:
+def stages(console: Console) -> Iterator[Draw]:
     """A callback told what is being done, how much is done and how much there is."""
     report = progress_reporter()
     with bars(console) as draw:

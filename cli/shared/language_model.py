@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cli.shared.console import bars
+from cli.shared.console import stages
 from cli.shared.state import State
-from text.progress import progress_reporter
 from text.sanitize import sanitize_line
 
 if TYPE_CHECKING:
@@ -90,7 +88,11 @@ def open_task_runner(
                 return stack.enter_context(asker)
 
             journal = stack.enter_context(Journal(folder.journal))
-            report = stack.enter_context(progress(state))
+            draw = stack.enter_context(stages(state.err))
+
+            def report(now: TaskProgress) -> None:
+                draw(now.step, now.done, now.total)
+
             yield TaskRunner(journal, sampling, _WhenAsked(start), report=report)
     finally:
         engine.stop()
@@ -154,32 +156,3 @@ class _WhenAsked:
         if self._asker is None:
             self._asker = self._start()
         self._asker.ask(pending, record)
-
-
-@contextmanager
-def progress(state: State) -> Iterator[Callable[[TaskProgress], None]]:
-    """A callback that tells how far each step is: items, failures, tokens, rate, time left."""
-    rates: dict[str, _TaskRate] = {}
-    report = progress_reporter()
-    with bars(state.err) as draw:
-
-        def told(now: TaskProgress) -> None:
-            report(now.step, now.done, now.total)
-            rate = rates.setdefault(now.step, _TaskRate(now.done))
-            failed = f"{now.failed} failed, " if now.failed else ""
-            note = f"{failed}{now.tokens_in:,} + {now.tokens_out:,} tokens, {rate.cost(now)}"
-            draw(now.step, now.done, now.total, note)
-
-        yield told
-
-
-class _TaskRate:
-    """Items and tokens a second since the step began here."""
-
-    def __init__(self, done: int) -> None:
-        self._began = time.monotonic()
-        self._before = done
-
-    def cost(self, now: TaskProgress) -> str:
-        seconds = max(time.monotonic() - self._began, 0.001)
-        return f"{60 * (now.done - self._before) / seconds:.1f} items/min, {now.tokens_out / seconds:.0f} tokens/s"

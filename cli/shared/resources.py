@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -13,11 +14,15 @@ if TYPE_CHECKING:
     from cli.shared.state import State
     from index.collection import Collection
     from rewriter.protocol import Rewriter
+    from server.chat import ChatService
     from server.chat.loaded_models import Models
     from server.registry import RegisteredModel
     from server.registry.fetching import FetchProgress, Report
     from server.settings import LLMSettings, Settings
     from server.store import Database
+
+
+T = TypeVar("T")
 
 
 def existing(paths: Iterable[Path]) -> list[Path]:
@@ -33,29 +38,19 @@ def existing(paths: Iterable[Path]) -> list[Path]:
 
 @contextmanager
 def fetch_progress(console: Console) -> Iterator[Report]:
-    """Yield a callback for `server.registry.fetch` that draws on `console`; off a terminal it prints lines."""
-    from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
-
-    from cli.shared.console import ProgressLines
+    """Yield a callback for `server.registry.fetch` that shows on `console` how much of a model is there."""
+    from cli.shared.console import bars
 
     stages = {
         "waiting": "waits for another fetch", "hub": "from the hub", "packages": "from the package registry",
         "converting": "converted for this machine",
     }  # fmt: skip
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    tasks, lines = dict[str, TaskID](), ProgressLines(console, " MB")
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bars:
+    with bars(console, " MB") as draw:
 
-        def draw(now: FetchProgress) -> None:
-            what = f"{now.model}: {stages.get(now.stage, now.stage)}"
-            if console.is_terminal:
-                if now.model not in tasks:
-                    tasks[now.model] = bars.add_task(what)
-                bars.update(tasks[now.model], description=what, completed=now.done, total=now.total)
-            elif now.stage != "waiting":
-                lines(what, now.done // 10**6, now.total // 10**6)
+        def tell(now: FetchProgress) -> None:
+            draw(f"{now.model}: {stages.get(now.stage, now.stage)}", now.done // 10**6, now.total // 10**6)
 
-        yield draw
+        yield tell
 
 
 def fetch_models(
@@ -185,3 +180,17 @@ def open_rewriter(settings: Settings, state: State) -> Iterator[Rewriter]:
         yield open_chosen(settings, model)
     finally:
         engine.stop()
+
+
+def with_service(
+    state: State, work: Callable[[ChatService], Coroutine[Any, Any, T]], overrides: Mapping[str, Any] | None = None
+) -> T:
+    """Run `work` with a service that acts for this terminal, and return its result; `overrides` are settings."""
+    from server.audit_log import at_terminal
+    from server.chat import open_service
+
+    async def run() -> T:
+        async with open_service(state.settings(overrides), warm=False) as opened:
+            return await work(opened.as_principal(at_terminal()))
+
+    return asyncio.run(run())

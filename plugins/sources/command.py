@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from cli.collections import with_service
 from cli.shared.error_handler import ExitCode
+from cli.shared.resources import with_service
 from cli.shared.state import InputError, State, state_of
 from text.sanitize import sanitize_line
 

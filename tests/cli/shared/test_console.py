@@ -10,11 +10,8 @@ import pytest
 from rich.table import Table
 from rich.text import Text
 
-from cli.shared.console import ProgressLines, SafeConsole, open_console
+from cli.shared.console import ProgressLines, SafeConsole, open_console, stages
 from cli.shared.error_handler import SafeFormatter
-from cli.shared.language_model import progress
-from cli.shared.state import State
-from synth.tasks import TaskProgress
 from text.sanitize import is_showable
 
 POISON = "a\x1b]0;owned\x07\x1b[2J\u202egnp.exe\x9b1m\ud800 [bold]b[/] :smile:"
@@ -50,12 +47,10 @@ def test_strangers_texts_are_escaped_wherever_they_stand(console: SafeConsole) -
 
 
 def test_progress_of_asking_is_drawn_on_a_terminal(console: SafeConsole) -> None:
-    state = State()
-    state._consoles[True] = console
-    with progress(state) as report:
-        report(TaskProgress("grounding", 3, 10, 1, 100, 50))
+    with stages(console) as draw:
+        draw("grounding", 3, 10)
     assert "grounding" in said(console)
-    assert "items/min" in said(console)
+    assert "3/10" in said(console)
     assert is_showable(OURS.sub("", said(console)).replace("\r", ""))
 
 
@@ -69,7 +64,7 @@ def test_where_there_is_no_terminal_a_line_each_half_minute_tells_rate_and_rest(
         seconds += 2.0
     draw("saving", 0, 4)
     seconds += 3600
-    draw("saving", 1, 4, "busy")
+    draw("saving", 1, 4)
     lines = said(console).splitlines()
     assert lines[:3] == [
         "embedding passages: 1,000",
@@ -79,7 +74,7 @@ def test_where_there_is_no_terminal_a_line_each_half_minute_tells_rate_and_rest(
     assert lines[-3:] == [
         "embedding passages: 900 of 1,000, 5.0/s, 20 s left",
         "saving",
-        "saving: 1 of 4, busy, 3.0 h left",
+        "saving: 1 of 4, 0.0/min, 3.0 h left",
     ]
     assert len(lines) == 9
 

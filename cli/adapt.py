@@ -20,7 +20,7 @@ from text.files import write_text
 from text.progress import track_progress
 
 if TYPE_CHECKING:
-    from evaluation.adaptation.workflow import AdaptationResult
+    from evaluation.adaptation import AdaptationResult
     from rewriter.protocol import Rewriter
     from server.chat.loaded_models import Models
     from server.settings import Settings
@@ -73,7 +73,7 @@ def adapt(
     A command that was stopped goes on with the step it was in.
     """
     from cli.shared.resources import existing
-    from evaluation.adaptation.workflow import Adaptation, AdaptationPlan
+    from evaluation.adaptation import Adaptation, AdaptationPlan
     from rewriter.load import RERANKERS
     from rewriter.recipe import read_recipe
     from text.modules import need_extra

@@ -1,7 +1,7 @@
-from evaluation.adaptation.workflow import Adaptation as Adaptation
-from evaluation.adaptation.workflow import AdaptationPlan as AdaptationPlan
-from evaluation.adaptation.workflow import AdaptationResult as AdaptationResult
-from evaluation.adaptation.workflow import AdaptationTools as AdaptationTools
+from evaluation.adaptation import Adaptation as Adaptation
+from evaluation.adaptation import AdaptationPlan as AdaptationPlan
+from evaluation.adaptation import AdaptationResult as AdaptationResult
+from evaluation.adaptation import AdaptationTools as AdaptationTools
 from evaluation.metrics import estimate as estimate
 from evaluation.metrics import per_question as per_question
 from evaluation.metrics import randomisation as randomisation

@@ -40,7 +40,7 @@ def recipes(
 
     What a model said is kept: after an interruption the same command goes on. With --minutes what was reached counts.
     """
-    from evaluation.adaptation.measuring import pair_scores
+    from evaluation.candidates import pair_scores
     from index.rerank import CrossEncoderReranker
     from papers.decomposition.base import PACKAGE, RecipeTools
     from papers.decomposition.measuring import measure, run_recipes

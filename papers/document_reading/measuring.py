@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from evaluation.adaptation.measuring import pair_scores
+from evaluation.candidates import pair_scores
 from evaluation.metrics import estimate
 from evaluation.run_folder import RunWriter
 from index.encoders import Encoder

@@ -91,7 +91,7 @@ def candidates(
     """Write rows to train a cross-encoder on: every judged question, and passages that the search finds for it."""
     from contextlib import closing
 
-    from evaluation.adaptation.measuring import candidates as candidates_of
+    from evaluation.candidates import candidates as candidates_of
     from evaluation.sets import placed
     from papers.bench import index_set
     from papers.datasets import load_sets

@@ -15,6 +15,7 @@ from cli.shared.error_handler import ExitCode
 from synth.dialogs import read_dialogs
 from synth.folder import SIDES, Folder
 from synth.propositions import read_propositions
+from synth.report import RunFacts
 
 TEXT = "# Parking permit\n\nA parking permit costs $35 a year. You can order it online. It is not refundable.\n"
 
@@ -53,7 +54,9 @@ def test_a_dry_run_tells_requests_tokens_and_cost_and_writes_nothing(
 def test_another_seed_on_a_run_is_told(anaphora: Call, docs: Path, tmp_path: Path) -> None:
     run = ("synth", docs, "--out", tmp_path / "run", "--model", "none")
     (tmp_path / "run").mkdir()
-    Folder(tmp_path / "run").facts.write_text('{"seed": 0}')
+    counts = dict.fromkeys(("documents", "windows", "sentences_written", "propositions", "duplicates_merged"), 1)
+    facts = RunFacts(model="m", temperature=0, seed=0, list_size=30, window_tokens=600, steps={}, left_out={}, **counts)
+    Folder(tmp_path / "run").facts.write_text(facts.model_dump_json())
     assert "was made with" not in anaphora(*run).output
     assert "was made with --seed 0" in " ".join(anaphora(*run, "--seed", 7).output.split())
 

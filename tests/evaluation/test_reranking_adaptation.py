@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.adaptation.workflow import Adaptation, AdaptationPlan
+from evaluation.adaptation import Adaptation, AdaptationPlan
 from evaluation.questions import EvaluationError
 from index.collection import Collection
 from index.documents import Document, Section
@@ -26,7 +26,7 @@ from synth.dialogs import Dialog, DialogMessage, dialog_line
 from synth.folder import Folder, write_rows
 from synth.propositions import Proposition
 from testing.encoder import WordEncoder
-from tests.evaluation.adaptation.test_adaptation import FakeTools
+from tests.evaluation.test_adaptation import FakeTools
 from text.asking import QuestionContext
 
 THINGS = [f"{kind} {what}" for kind in ("red", "green", "blue", "old", "new") for what in ("permit", "card", "form")]

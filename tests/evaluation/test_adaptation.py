@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.adaptation.held_out import AnswerSpan, HeldOutQuestion, ranking, write_pairs
-from evaluation.adaptation.measuring import MEASURES, Measured, judge
-from evaluation.adaptation.workflow import Adaptation, AdaptationPlan, AdaptationState
+from evaluation.adaptation import Adaptation, AdaptationPlan, AdaptationState
+from evaluation.held_out import MEASURES, AnswerSpan, HeldOutQuestion, Measured, judge, ranking, write_pairs
 from evaluation.questions import EvaluationError
 from index.query import Hit
 from rewriter.examples import RewriteExample, read_examples, write_examples

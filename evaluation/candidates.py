@@ -1,24 +1,19 @@
-"""Two rewriters compared on held-out questions, by the code a chat turn searches with.
+"""Rows to train a cross-encoder on: judged questions with passages that a turn's search finds for them.
 
-Follow-ups and questions that stand alone are judged apart, at passage and document level; differences are tested by
-paired randomisation over whole conversations. `candidates` makes rows to train a cross-encoder on: a judged question
-with passages that a turn's search finds for it, and the present scores for the stand-alone question where a person
-wrote one.
+The present cross-encoder's score of each passage for the stand-alone question is noted where a person wrote one.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Literal, cast
+from typing import cast
 
-from evaluation.adaptation.held_out import LEAST, HeldOutQuestion, ranking
-from evaluation.metrics import per_question, randomisation
+from evaluation.held_out import HeldOutQuestion
 from evaluation.questions import EvaluationError, Question
-from evaluation.run_folder import percentiles
 from evaluation.sets import EvalSet, JudgedLevel
 from index.collection import Collection
 from index.rerank import PASSAGE_TOKENS, QUESTION_TOKENS, CrossEncoderReranker, Reranker
@@ -26,136 +21,6 @@ from rewriter.reranker_rows import RankedPassage, RerankExample, read_rows, writ
 from server.turn.search import TurnSearch
 from text.asking import QuestionContext, asking
 from text.files import replacing
-
-MEASURES = ("AP", "R@5", "R@10", "R@20", "nDCG@5")
-DECIDES = "AP"
-SURE = 0.05
-"""A difference with a larger p is none."""
-
-Group = Literal["follow-ups", "stand-alone"]
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """Scores of one rewriter: `values[level][question][measure]`, and milliseconds a rewrite at p50 and p95."""
-
-    values: dict[str, dict[str, dict[str, float]]]
-    p50_ms: float
-    p95_ms: float
-
-
-@dataclass(frozen=True, slots=True)
-class MeasuredChange:
-    """A measure before and after, over the questions of one group. `p` is of the difference, two-sided."""
-
-    group: Group
-    level: str
-    measure: str
-    questions: int
-    before: float
-    after: float
-    p: float
-
-    @property
-    def worse(self) -> bool:
-        """Whether it fell, surely."""
-        return self.after < self.before and self.p <= SURE
-
-    @property
-    def better(self) -> bool:
-        """Whether it rose, surely."""
-        return self.after > self.before and self.p <= SURE
-
-
-@dataclass(frozen=True, slots=True)
-class AdaptationVerdict:
-    """Whether the new rewriter may serve, why, and the changes behind it."""
-
-    promote: bool
-    reason: str
-    changes: tuple[MeasuredChange, ...]
-
-
-def measure(
-    search: TurnSearch,
-    collection: str,
-    questions: Sequence[HeldOutQuestion],
-    k: int = 100,
-    counted: Callable[[], None] = lambda: None,
-) -> Measured:
-    """Search for every question as a turn would and judge what comes, passages and documents."""
-    passages: dict[str, list[str]] = {}
-    documents: dict[str, list[str]] = {}
-    seconds = list[float]()
-    for question in questions:
-        searched = search.find(question.text, collection=collection, conversation=question.conversation, k=k)
-        passages[question.id] = ranking(question, searched.hits)
-        documents[question.id] = list(dict.fromkeys(hit.passage.document_id for hit in searched.hits))
-        seconds.append(searched.plan.rewrite.seconds)
-        counted()
-    wanted = {
-        "passage": {
-            question.id: {place.id: 1 for place in question.places} for question in questions if question.places
-        },
-        "document": {question.id: dict.fromkeys(question.documents, 1) for question in questions if question.documents},
-    }
-    runs = {"passage": passages, "document": documents}
-    p50, p95 = percentiles(seconds)
-    values = {level: per_question(runs[level], qrels, MEASURES) for level, qrels in wanted.items()}
-    return Measured(values, 1e3 * p50, 1e3 * p95)
-
-
-def judge(questions: Sequence[HeldOutQuestion], before: Measured, after: Measured) -> AdaptationVerdict:
-    """Better for follow-ups, surely, at passage level; worse, surely, for nothing: only then may the new one serve."""
-    groups: dict[Group, list[HeldOutQuestion]] = {
-        "follow-ups": [question for question in questions if question.needs_rewrite],
-        "stand-alone": [question for question in questions if not question.needs_rewrite],
-    }
-    changes = tuple(
-        change
-        for group, members in groups.items()
-        for level in ("passage", "document")
-        for change in _changes(group, level, members, before, after)
-    )
-    deciding = {(change.group, change.level): change for change in changes if change.measure == DECIDES}
-    follow = deciding.get(("follow-ups", "passage"))
-    if follow is None or follow.questions < LEAST:
-        count = follow.questions if follow else 0
-        return AdaptationVerdict(
-            False, f"{count} held-out follow-ups are too few to decide by ({LEAST} are needed).", changes
-        )
-    verdict = f"MAP of follow-ups {follow.before:.3f} → {follow.after:.3f} (p = {follow.p:.3f})"
-    if not follow.better:
-        return AdaptationVerdict(False, f"Follow-ups do not surely improve: {verdict}.", changes)
-    worse = [change for change in deciding.values() if change.worse]
-    if worse:
-        drop = worse[0]
-        return AdaptationVerdict(
-            False,
-            f"{drop.group} get worse at {drop.level} level: "
-            f"MAP {drop.before:.3f} → {drop.after:.3f} (p = {drop.p:.3f}).",
-            changes,
-        )
-    return AdaptationVerdict(True, f"{verdict}; questions that stand alone are no worse.", changes)
-
-
-def _changes(
-    group: Group, level: str, questions: Sequence[HeldOutQuestion], before: Measured, after: Measured
-) -> list[MeasuredChange]:
-    old, new = before.values[level], after.values[level]
-    judged = [question for question in questions if question.id in old and question.id in new]
-    if not judged:
-        return []
-    clusters = [question.dialog for question in judged]
-    changes = list[MeasuredChange]()
-    for name in MEASURES:
-        pairs = [(old[question.id][name], new[question.id][name]) for question in judged]
-        p = randomisation([b - a for a, b in pairs], clusters)
-        n = len(pairs)
-        changes.append(
-            MeasuredChange(group, level, name, n, sum(a for a, _ in pairs) / n, sum(b for _, b in pairs) / n, p)
-        )
-    return changes
 
 
 def write_candidates(

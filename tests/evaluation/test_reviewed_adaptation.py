@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.adaptation.held_out import from_reviewed, split
-from evaluation.adaptation.workflow import Adaptation, AdaptationPlan
+from evaluation.adaptation import Adaptation, AdaptationPlan
+from evaluation.held_out import from_reviewed, split
 from evaluation.questions import EvaluationError
 from index.collection import Collection
 from rewriter.examples import read_examples
 from rewriter.load import RERANKERS
 from rewriter.reranker_rows import read_rows
 from testing.encoder import WordEncoder
-from tests.evaluation.adaptation.test_reranking_adaptation import PAGE, THINGS, Tools
+from tests.evaluation.test_reranking_adaptation import PAGE, THINGS, Tools
 
 
 def reviewed(n: int, thing: str) -> str:
@@ -84,7 +84,7 @@ def test_too_few_reviews_are_told_by_the_numbers_of_the_docs(tmp_path: Path, tal
     (*_, last) = [said for said in tools.said if "were reviewed" in said] or [""]
     assert last.startswith(told)
     assert ("fewer than 12 conversations or 30 such follow-ups decide nothing" in last) is bool(told)
-    docs = " ".join((Path(__file__).parents[3] / "docs/operate/workbench.md").read_text("utf-8").split())
+    docs = " ".join((Path(__file__).parents[2] / "docs/operate/workbench.md").read_text("utf-8").split())
     assert "at least 30 follow-ups with marked passages, in a dozen conversations" in docs
 
 

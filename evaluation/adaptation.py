@@ -14,20 +14,23 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from evaluation.adaptation.held_out import (
+from evaluation.candidates import write_candidates
+from evaluation.held_out import (
     CONVERSATIONS,
     HELD,
     LEAST,
     REVIEWED,
     TRAIN,
     HeldOutQuestion,
+    MeasuredChange,
     drawn,
     from_dialogs,
     from_reviewed,
+    judge,
+    measure,
     split,
     write_pairs,
 )
-from evaluation.adaptation.measuring import MeasuredChange, judge, measure, write_candidates
 from evaluation.questions import EvaluationError
 from rewriter.load import REWRITERS, RunKind, Serving, describe, load_rewriter, verify
 from rewriter.protocol import RecipeError, Rewriter

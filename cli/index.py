@@ -8,7 +8,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -24,6 +24,7 @@ from text.sanitize import sanitize_line
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+    from index.collection import Collection
     from index.encoders import Encoder
     from index.indexer import IndexReport
     from index.writer import IndexProgress, Workers
@@ -104,6 +105,7 @@ def index_files(
 
     Raises Exit where no file could be indexed, and KeyboardInterrupt where it was stopped.
     """
+    from index.collection import Collection
     from index.errors import IndexingCancelled
     from index.indexer import index_paths
     from index.loaders.sandbox import Limits
@@ -137,22 +139,18 @@ def index_files(
         raise typer.Exit(ExitCode.BAD_INPUT)
     remember(settings, files)
     if done.embedded:
-        advise(state, settings, encoder)
+        root, store = settings.home / "collections", settings.index.vectors
+        with closing(Collection.open(root, settings.collection, encoder, store=store)) as collection:
+            advise(state, collection, settings)
 
 
-def advise(state: State, settings: Settings, encoder: Encoder) -> None:
+def advise(state: State, collection: Collection, settings: Settings) -> None:
     """Propose another embedding model where this one does not read the language of the documents."""
-    from index.collection import Collection
     from server.installation import language_advice
 
-    collection = Collection.open(
-        settings.home / "collections", settings.collection, encoder, store=settings.index.vectors
-    )
-    try:
-        if advice := language_advice(collection, settings.index):
-            state.err.print(sanitize_line(f"{advice[0][0].upper()}{advice[0][1:]} {advice[1]}"), soft_wrap=True)
-    finally:
-        collection.close()
+    if advice := language_advice(collection, settings.index):
+        text = sanitize_line(f"{advice[0][0].upper()}{advice[0][1:]} {advice[1]}")
+        state.err.print(text, style="yellow", soft_wrap=True)
 
 
 def remember(settings: Settings, files: Sequence[Path]) -> None:

@@ -129,6 +129,8 @@ async def _serve(
 
 async def _prepare(service: ChatService, state: State, sock: socket.socket, paths: Sequence[Path], group: str) -> None:
     """Index what is to be served, wait until questions are answered, and say where."""
+    from cli.index import advise
+    from index.errors import IndexingError
     from server.api.running import address
 
     name = service.settings.collection
@@ -139,7 +141,8 @@ async def _prepare(service: ChatService, state: State, sock: socket.socket, path
     if wanted:
         job = await service.collections.index_paths(name, wanted, replace=True, group=group)
         tell(state, await watch(service, state, job))
-        await _advise(service, state, name)
+        with contextlib.suppress(IndexingError):  # what cannot be opened is told below
+            await asyncio.to_thread(lambda: advise(state, service.core.opened.get(name), service.settings))
     elif name not in names:
         state.err.print(
             f"There is no collection [bold]{name}[/] yet: upload documents on the page, or start with --docs PATH.",
@@ -178,18 +181,6 @@ def _about(summary: CollectionSummary | None, readiness: Readiness) -> str:
     if readiness.engine == "none":
         return f"{held}, answered in quotes, without a model"
     return f"{held}, answered by {sanitize_line(readiness.engine.partition(':')[2] or readiness.engine)}"
-
-
-async def _advise(service: ChatService, state: State, name: str) -> None:
-    """Propose another embedding model where this one does not read the language of the documents."""
-    from index.errors import IndexingError
-    from server.installation import language_advice
-
-    with contextlib.suppress(IndexingError):  # what cannot be opened is told below
-        index = service.settings.index
-        if advice := await asyncio.to_thread(lambda: language_advice(service.core.opened.get(name), index)):
-            text = sanitize_line(f"{advice[0][0].upper()}{advice[0][1:]} {advice[1]}")
-            state.err.print(text, style="yellow", soft_wrap=True)
 
 
 async def _settled(service: ChatService) -> Readiness:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from index.errors import CollectionCorrupt
 from index.stores import Mask, Weigh
+from index.stores.exact import best_places
 from text.languages import ENGLISH
 from text.words import tokenize
 
@@ -69,7 +70,11 @@ class Bm25s:
         terms = self._engine.get_tokens_ids(tokenize(text, self._languages))
         if not terms or k < 1:
             return []
-        return _best(self._engine.get_scores_from_ids(terms, weight_mask=mask), k)
+        scores = self._engine.get_scores_from_ids(terms, weight_mask=mask)
+        # An unknown word scores 0 everywhere.
+        rows = np.flatnonzero(scores > 0)
+        best: list[int] = rows[best_places(scores[rows], k)].tolist()
+        return best
 
     def scores(self, text: str) -> Scores:
         """`(rows,)`: every row's score, 0 for one that shares no term with the text."""
@@ -108,16 +113,3 @@ class NoTerms:
 
     def scores(self, text: str) -> Scores:
         return np.zeros(self._rows, dtype=np.float32)
-
-
-def _best(scores: npt.NDArray[Any], k: int) -> list[int]:
-    """Rows of the `k` highest scores above 0, ties by row (an unknown word scores 0 everywhere)."""
-    rows = np.flatnonzero(scores > 0)
-    best_scores = scores[rows]
-    if len(rows) > k:
-        threshold = np.partition(best_scores, len(best_scores) - k)[len(best_scores) - k]
-        keep = best_scores >= threshold
-        rows, best_scores = rows[keep], best_scores[keep]
-    order = np.argsort(-best_scores, kind="stable")[:k]
-    best: list[int] = rows[order].tolist()
-    return best

@@ -11,7 +11,6 @@ import errno
 import os
 import re
 import stat
-import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -36,9 +35,6 @@ _BOMS = (
 _SAMPLE = 64 * 1024
 # And what stands for bytes that are no characters.
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f-\x84\x86-\x9f\ufffd]")
-
-# Of the ideographs of a Chinese text about a quarter are such pairs.
-_ASCII_PAIRS = 0.6
 
 
 @contextmanager
@@ -75,7 +71,7 @@ def read_text(path: Path, max_bytes: int) -> str:
 
 
 def decode(data: bytes, name: str, declared: str | None = None) -> str:
-    """`data` as text: by byte order mark, else as `declared`, UTF-8, UTF-16 without a mark, or by detection.
+    """`data` as text: by byte order mark, else as `declared`, UTF-8, or by detection.
 
     Raises LoadError for binary content.
     """
@@ -87,7 +83,7 @@ def decode(data: bytes, name: str, declared: str | None = None) -> str:
             with suppress(UnicodeDecodeError, LookupError):
                 text = data.decode(encoding)
     if text is None or not _is_text(text):
-        text = _by_pairs(data) or text or _by_detection(data)
+        text = _by_detection(data) or text
     if text is None or not _is_text(text):
         raise LoadError(
             f"{name} does not hold text: its content is binary or in an unknown character set; "
@@ -125,31 +121,6 @@ def _by_mark(data: bytes) -> str | None:
 def _is_text(text: str) -> bool:
     sample = text[:_SAMPLE]
     return len(_CONTROLS.findall(sample)) * 100 <= len(sample)
-
-
-def _by_pairs(data: bytes) -> str | None:
-    """Return `data` as UTF-16 in the byte order that makes it text; None if neither does.
-
-    Any language's UTF-16 holds blanks or line ends, so zero bytes; the wrong order makes them other characters, and
-    some of the rest into ones that Unicode does not assign. ASCII with zero bytes in between makes ideographs of which
-    both bytes are ASCII.
-    """
-    if b"\0" not in data[:_SAMPLE]:
-        return None
-    pairs = list[tuple[int, str]]()
-    for encoding in ("utf-16-le", "utf-16-be"):
-        sample = data[:_SAMPLE].decode(encoding, "replace").removesuffix("\ufffd")
-        plain = sum(char < "\x7f" for char in sample)
-        strange = sum(unicodedata.category(char) in ("Cn", "Co") for char in sample)
-        ascii_pairs = sum(all(0x20 <= byte < 0x7F for byte in divmod(ord(char), 256)) for char in sample)
-        if (
-            plain
-            and _is_text(sample)
-            and strange * 100 <= len(sample)
-            and ascii_pairs <= _ASCII_PAIRS * (len(sample) - plain)
-        ):
-            pairs.append((plain, encoding))
-    return data.decode(max(pairs)[1], "replace") if pairs else None
 
 
 def _by_detection(data: bytes) -> str | None:

@@ -36,7 +36,7 @@ RUSSIAN = "Музей открывается в девять часов утра
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
-@pytest.mark.parametrize("text", [GERMAN, CHINESE, RUSSIAN, "Hi", "a b\n" * 50_000, "Tea 🫖 and cake 🍰.\n"])
+@pytest.mark.parametrize("text", [GERMAN, CHINESE, RUSSIAN, "a b\n" * 50_000, "Tea 🫖 and cake 🍰.\n"])
 def test_utf_16_without_a_byte_order_mark_is_read(tmp_path: Path, encoding: str, text: str) -> None:
     assert loaded(tmp_path, text.encode(encoding)).text == text
 

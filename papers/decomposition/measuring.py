@@ -17,8 +17,8 @@ from evaluation.answers import judged_as
 from evaluation.diagnosis import CRITERION, JUDGED_RIGHT, RIGHT_F1
 from evaluation.metrics import estimate, holm, token_f1
 from evaluation.questions import EvaluationError, Question
-from evaluation.run_folder import Latency, RunWriter, Scores, Test, metrics_of, percentiles, tests_of
-from papers.asking import LikelihoodAsker, QuoteAsker
+from evaluation.run_folder import Latency, RunWriter, Scores, Test, metrics_of, percentiles
+from papers.asking import QuoteAsker
 from papers.decomposition.base import RecipePool, RecipeTools, cook, within_budget
 from papers.decomposition.demonstrations import says_something
 from papers.decomposition.registry import recipes_of

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from cli.shared.options import LanguageModel, overriding
-from cli.shared.state import State, state_of
+from cli.shared.state import InputError, State, state_of
 from text.progress import track_progress
 
 if TYPE_CHECKING:
@@ -27,6 +28,13 @@ def synth(
     until: Annotated[Literal["propositions", "dialogs"], typer.Option(help="Stop after this step.")] = "dialogs",
     model: LanguageModel = "",
     concurrency: Annotated[int, typer.Option(min=0, help="Requests at once; 0 leaves it to the engine.")] = 0,
+    batch: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Ask nobody: write requests.jsonl (OpenAI Batch) into this folder, and take its responses*.jsonl.",
+        ),
+    ] = None,
     list_size: Annotated[int, typer.Option(min=2, max=200, help="Propositions a dialog is made from.")] = 30,
     windows: Annotated[int, typer.Option(min=0, help="Most windows of a document; 0 takes all.")] = 0,
     seed: Annotated[int, typer.Option(help="Decides the split and is sent with each request.")] = 0,
@@ -40,15 +48,20 @@ def synth(
     from cli.shared.language_model import left_out, open_task_runner, tell_small
     from cli.shared.resources import existing
     from synth import (
+        BatchAsker,
         Folder,
+        Journal,
         Paused,
+        Sampling,
         SynthPlan,
+        TaskRunner,
+        read_responses,
         read_sources,
         synthesise,
     )
 
     state = state_of(context)
-    settings = state.settings(overriding(llm__model=model))
+    settings = state.settings(overriding(llm__model="" if batch else model))
     plan = SynthPlan(windows_per_document=windows, list_size=list_size, seed=seed)
     documents = read_sources(
         existing(paths),
@@ -59,24 +72,37 @@ def synth(
     encoder = open_encoder(settings, state)
     if dry_run:
         tell_estimate(state, documents, plan, encoder, prices, dialogs=until == "dialogs")
-        if until == "dialogs":
+        if until == "dialogs" and not batch:
             tell_small(state, settings.llm.model)
         return
     folder = Folder(out.expanduser().absolute())
     tell_other_seed(state, folder, seed)
-    deadline = time.monotonic() + 60 * minutes if minutes else float("inf")
-    with (
-        track_progress(folder.path),
-        open_task_runner(
-            settings,
-            state,
-            folder,
-            seed=seed,
-            concurrency=concurrency,
-            dialogs=until == "dialogs",
-            stop=lambda: time.monotonic() > deadline,
-        ) as runner,
-    ):
+    batches: BatchAsker | None = None
+    answered: set[str] = set()
+    with track_progress(folder.path), ExitStack() as stack:
+        if batch is not None:
+            name = model or settings.llm.asked_name
+            if not name:
+                raise InputError("Batch requests name their model: give --model (or set llm.model_name).")
+            journal = stack.enter_context(Journal(folder.journal))
+            for responses in sorted(batch.glob("responses*.jsonl")):
+                answered |= read_responses(responses, journal)
+            sampling = Sampling(name, seed=seed)
+            batches = BatchAsker(batch / "requests.jsonl", sampling)
+            runner = TaskRunner(journal, sampling, batches)
+        else:
+            deadline = time.monotonic() + 60 * minutes if minutes else float("inf")
+            runner = stack.enter_context(
+                open_task_runner(
+                    settings,
+                    state,
+                    folder,
+                    seed=seed,
+                    concurrency=concurrency,
+                    dialogs=until == "dialogs",
+                    stop=lambda: time.monotonic() > deadline,
+                )
+            )
         try:
             synthesise(
                 documents,
@@ -88,7 +114,16 @@ def synth(
                 callback=lambda facts: tell(state, folder, facts),
             )
         except Paused as paused:
-            state.err.print(f"{paused} Run the same command again to go on.")
+            then = "Run the same command again to go on."
+            if batches is not None:
+                then = f"Wrote {batches.written} requests to {batch}; put the responses beside them as responses.jsonl."
+            state.err.print(f"{paused} {then}")
+    if batches is not None and (strange := answered - runner.judged):
+        state.err.print(
+            f"{len(strange)} responses answer nothing this run asks; they were made with other documents, "
+            "prompts or options.",
+            style="yellow",
+        )
 
 
 def open_encoder(settings: Settings, state: State) -> Encoder:

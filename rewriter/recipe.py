@@ -79,8 +79,27 @@ class ModelPart(_Part):
 
     kind: ClassVar[RunKind] = REWRITERS
     """Where runs of the family lie."""
+    takes_lora: ClassVar[bool] = False
     family: str
     base: str
+
+
+class ConditionalModelPart(ModelPart):
+    """An encoder-decoder (`t5`), or a decoder alone (`causal`).
+
+    With `words` the packaged term rewriter decides, and the model reads the words it found as a hint. `lengths` are in
+    tokens (`rewriter.conditional.form.Lengths`).
+    """
+
+    takes_lora: ClassVar[bool] = True
+    family: Literal["t5", "causal"] = "t5"
+    words: bool = False
+    lengths: dict[Literal["source", "target", "question", "user", "assistant", "turns", "hint"], int] = Field({})
+
+    @property
+    def seq2seq(self) -> bool:
+        """Whether the base has an encoder."""
+        return self.family == "t5"
 
 
 class TermModelPart(ModelPart):
@@ -91,7 +110,7 @@ class TermModelPart(ModelPart):
     over those that are not, `gate_weight` that of the second head's loss.
     """
 
-    family: Literal["terms"] = "terms"
+    family: Literal["terms"]
     base: str = "sentence-transformers/all-MiniLM-L6-v2"
     start: str = ""
     """A finished term rewriter to go on from, made from the same encoder: its folder, or `packaged`."""
@@ -137,11 +156,21 @@ class RerankerModelPart(ModelPart):
         return AskingLengths(**self.lengths)
 
 
+class LoraPart(_Part):
+    """Low-rank adaptation: rank, scaling, dropout."""
+
+    rank: int = Field(16, ge=1)
+    alpha: int = Field(32, ge=1)
+    dropout: float = Field(0.05, ge=0, lt=1)
+
+
 FAMILIES: dict[str, tuple[type[ModelPart], str]] = {
+    "causal": (ConditionalModelPart, "rewriter.conditional_training:ConditionalFamily"),
     "reranker": (RerankerModelPart, "rewriter.reranker_training:RerankerFamily"),
+    "t5": (ConditionalModelPart, "rewriter.conditional_training:ConditionalFamily"),
     "terms": (TermModelPart, "rewriter.term_training:TermFamily"),
 }
-"""Family → its settings in a recipe, and `module:class` of its `Family`, which needs torch. Programs may add to it."""
+"""Family → its settings in a recipe, and `module:class` of its `Family`, which needs torch."""
 
 
 class Recipe(_Part):
@@ -151,6 +180,7 @@ class Recipe(_Part):
     model: SerializeAsAny[ModelPart]
     stage: Stage
     dev_examples: int = Field(600, ge=1)
+    lora: LoraPart | None = None
     seed: int = 13
 
     @field_validator("model", mode="before")
@@ -158,10 +188,16 @@ class Recipe(_Part):
     def _of_its_family(cls, model: Any) -> Any:
         if not isinstance(model, dict):
             return model
-        name = str(model.get("family", "terms"))
+        name = str(model.get("family", "t5"))
         if name not in FAMILIES:
             raise ValueError(f"There is no family {name!r}; there are {', '.join(FAMILIES)}.")
         return FAMILIES[name][0].model_validate(model)
+
+    @model_validator(mode="after")
+    def _fits(self) -> Recipe:
+        if self.lora and not self.model.takes_lora:
+            raise ValueError(f"the family {self.model.family} has no low-rank adaptation: leave `lora` out")
+        return self
 
     def on(self, path: str) -> Recipe:
         """This recipe trained on one file alone, a twentieth of it held out."""

@@ -1,6 +1,7 @@
 """Training models of every family: recipes, and runs that can be killed and resumed.
 
-Steps specific to a family are beside it: `rewriter.term_training`, `rewriter.reranker_training`.
+Steps specific to a family are beside it: `rewriter.term_training`, `rewriter.conditional_training`,
+`rewriter.reranker_training`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 ASSESSED = 400
 """At most so many held-out examples are rewritten one by one at the end."""
 CHECKPOINTS, TRAINED, LOG, RECIPE = "checkpoints", "trained.pt", "log.json", "recipe.json"
-LIBRARIES = ("accelerate", "onnx", "torch", "transformers")
+LIBRARIES = ("accelerate", "onnx", "peft", "torch", "transformers")
 """Asked for before anything is done, so that no run ends for want of one."""
 SORTED_BATCHES = 50
 """So many batches are sorted by length at a time: little padding, and still a random order."""
@@ -476,7 +477,7 @@ def write_card(
         f"# {folder.name}",
         "",
         f"A model of the family `{recipe.model.family}`, made by the recipe `{recipe.name}` from "
-        f"`{description['base']}`.",
+        f"`{description['base']}`" + (" with LoRA." if recipe.lora else "."),
         about,
         "",
         *("| | |", "|---|---|"),

@@ -1,4 +1,6 @@
+from synth.askers import BatchAsker as BatchAsker
 from synth.askers import ChatAsker as ChatAsker
+from synth.askers import read_responses as read_responses
 from synth.dialogs import Dialog as Dialog
 from synth.dialogs import DialogMessage as DialogMessage
 from synth.dialogs import read_dialogs as read_dialogs

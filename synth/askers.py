@@ -15,12 +15,94 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from synth.tasks import ModelFailed, ModelReply, Pending, Record, Sampling
+from synth.tasks import BadResponses, Journal, ModelFailed, ModelReply, Pending, Record, Sampling
+from text.files import text_writer
 from text.recorder import Call, Recording, call
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import AIMessageChunk
+
+
+URL = "/v1/chat/completions"
+
+
+class BatchAsker:
+    """Writes what is pending to `path`, and answers nothing. `written` counts requests."""
+
+    def __init__(self, path: Path, sampling: Sampling) -> None:
+        self._path = path
+        self._sampling = sampling
+        self.written = 0
+
+    def ask(self, pending: Sequence[Pending[Any]], record: Record) -> None:
+        with text_writer(self._path) as file:
+            for task in pending:
+                file.write(json.dumps(self._request(task), ensure_ascii=True) + "\n")
+        self.written = len(pending)
+
+    def _request(self, task: Pending[Any]) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "model": self._sampling.model,
+            "messages": task.messages(),
+            "max_tokens": task.task.max_tokens,
+            "temperature": self._sampling.temperature,
+            "seed": self._sampling.seed,
+        }
+        body["response_format"] = task.task.response_format()
+        return {"custom_id": f"{task.key}-{task.attempt}", "method": "POST", "url": URL, "body": body}
+
+
+def read_responses(path: Path, journal: Journal) -> set[str]:
+    """Take the answers of a file of responses into the journal; returns the keys they are for.
+
+    An answer that is there already is not taken twice. Raises BadResponses naming the line that is none; what
+    stood before it is kept.
+    """
+    keys: set[str] = set()
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                answer = _answer(json.loads(line))
+            except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+                raise BadResponses(
+                    f"{path}, line {number} is no batch response ({type(error).__name__}: {error}); "
+                    "give the file that the batch service or `vllm run-batch` wrote."
+                ) from error
+            journal.add(answer)
+            keys.add(answer.key)
+    return keys
+
+
+def _answer(row: Any) -> ModelReply:
+    key, _, attempt = row["custom_id"].rpartition("-")
+    if not key:
+        raise ValueError(f"custom_id {row['custom_id']!r} is not one of ours")
+    common = {"key": key, "attempt": int(attempt), "step": "", "item": ""}
+    response = row.get("response") or {}
+    body = response.get("body") or {}
+    status = int(response.get("status_code") or 200)
+    if row.get("error") or status >= 400 or "choices" not in body:
+        error = row.get("error") or body.get("error") or body or f"status {status}"
+        return ModelReply(**common, finish="error", error=_message(error))
+    choice = body["choices"][0]
+    message = choice["message"]
+    usage = body.get("usage") or {}
+    refusal = message.get("refusal") or ""
+    return ModelReply(
+        **common,
+        text=str(refusal or message.get("content") or ""),
+        finish="refusal" if refusal else str(choice.get("finish_reason") or "stop"),
+        tokens_in=int(usage.get("prompt_tokens") or 0),
+        tokens_out=int(usage.get("completion_tokens") or 0),
+    )
+
+
+def _message(error: Any) -> str:
+    message = error.get("message") if isinstance(error, dict) else None
+    return " ".join(str(message or error).split())[:300]
 
 
 CONCURRENCY = 8

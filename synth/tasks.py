@@ -6,6 +6,7 @@ needed, so that judging can be improved without asking again. Sending is left to
 SynthError
 ├── NoDocuments    the paths that were given hold no document
 ├── RunBusy        another process is working on the same output folder
+├── BadResponses   a file of batch responses is not one
 ├── BadStore       a file this room reads back is not what it wrote
 └── ModelFailed    the language model cannot be reached any more; what was answered is kept
 """
@@ -43,6 +44,10 @@ class NoDocuments(SynthError):
 
 class RunBusy(SynthError):
     """Another process is working on the same output folder."""
+
+
+class BadResponses(SynthError):
+    """A file of batch responses cannot be read as one."""
 
 
 class BadStore(SynthError):
@@ -383,6 +388,8 @@ class TaskRunner:
         self._asker = asker
         self._attempts = attempts
         self._report = report or (lambda _: None)
+        self.judged: set[str] = set()
+        """Keys of every task that was looked at."""
 
     def settle(self, tasks: Sequence[Task[T]]) -> list[Outcome[T]]:
         """The outcome of each task, in order; failed ones too. Raises Paused while any is open, or ModelFailed."""
@@ -428,6 +435,7 @@ class TaskRunner:
     def state(self, task: Task[T]) -> Outcome[T] | Pending[T]:
         """A task's outcome, or its next attempt."""
         key = task.key(self.sampling)
+        self.judged.add(key)
         last: Outcome[T] | None = None
         answers = self._journal.answers(key)
         for answer in answers:

@@ -24,9 +24,9 @@ EXPORTS = {
         "per_question", "randomisation", "read_run",
     },
     "synth": {
-        "ChatAsker", "Dialog", "DialogMessage", "Folder", "Journal", "Paused", "Proposition", "RunFacts",
-        "Sampling", "TaskRunner", "SynthError", "SynthPlan", "read_dialogs", "read_propositions", "read_sources",
-        "synthesise",
+        "BatchAsker", "ChatAsker", "Dialog", "DialogMessage", "Folder", "Journal", "Paused", "Proposition", "RunFacts",
+        "Sampling", "TaskRunner", "SynthError", "SynthPlan", "read_dialogs", "read_propositions", "read_responses",
+        "read_sources", "synthesise",
     },
     "rewriter": {
         "AsyncRewriter", "Conversation", "Decision", "Message", "PassThroughRewriter", "PromptedRewriter", "Rewrite",

@@ -51,7 +51,7 @@ JUDGED = ("--queries", "q.jsonl", "--qrels", "qrels.tsv")
     ("command", "missing", "extra", "code"),
     [
         (("train", "tiny.toml"), "torch", "train", ExitCode.BAD_INPUT),
-        (("train", "tiny.toml"), "accelerate", "train", ExitCode.BAD_INPUT),
+        (("train", "tiny.toml"), "peft", "train", ExitCode.BAD_INPUT),
         (("train", "terms"), "torch", "train", ExitCode.BAD_INPUT),
         (("adapt", "guide.md"), "torch", "train,eval", ExitCode.BAD_INPUT),
         (("adapt", "guide.md"), "ir_measures", "train,eval", ExitCode.BAD_INPUT),

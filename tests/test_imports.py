@@ -37,6 +37,7 @@ OURS = {*ROOMS, "tests", "benchmarks", "papers", "plugins"}
 # classes, or, with Gradio, their annotations of event handlers are read.
 MAY_LOAD = {
     "index/retriever.py": {"langchain_core"},
+    "rewriter/conditional_training.py": {"torch"},
     "rewriter/reranker_training.py": {"torch"},
     "rewriter/term_training.py": {"torch"},
     "server/engines/streaming.py": {"langchain_core", "langchain_openai", "openai"},

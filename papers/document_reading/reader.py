@@ -13,11 +13,10 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import model_validator
 
-from papers.orconvqa.conditional import EXPORT, ConditionalRewriter, Ct2Engine, read_description
-from papers.orconvqa.families import ConditionalModelPart
+from rewriter.conditional import EXPORT, ConditionalRewriter, Ct2Engine, read_description
 from rewriter.load import RunKind, describe, verify
 from rewriter.protocol import Conversation, Message
-from rewriter.recipe import FAMILIES
+from rewriter.recipe import FAMILIES, ConditionalModelPart
 
 BATCH = 16
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from papers.document_reading.reader import open_reader
-from papers.orconvqa.conditional import read_description
-from papers.orconvqa.conditional_training import ConditionalFamily, fit_gate
+from rewriter.conditional import read_description
+from rewriter.conditional_training import ConditionalFamily, fit_gate
 from rewriter.examples import RewriteExample, normalised
 from rewriter.protocol import RewriteGate
 from rewriter.recipe import Recipe

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import papers.orconvqa.families  # noqa: F401  (lets recipes name the conditional families)
-from cli.train import train
 from papers.command_line import paper_app
 from papers.orconvqa.answers_command import answers as answers_command
 from papers.orconvqa.check_command import check as check_command
@@ -29,7 +27,6 @@ app = paper_app(
     tables=tables,
     candidates=candidates,
     families=families_command,
-    train=train,
 )
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Conditional families of rewriters: how recipes name them, and an engine in torch for what CTranslate2 cannot run.
+"""Families of rewriters in torch: what the paper compares that CTranslate2 cannot run, and an engine to compare with.
 
-Importing this module lets recipes name the families `t5`, `causal` and `mamba`, and runs of the first two be served.
+Importing this module lets recipes name the family `mamba`.
 """
 
 from __future__ import annotations
@@ -9,42 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
-
-from papers.orconvqa.conditional import Decided, Form, Stop
-from rewriter import load
-from rewriter.recipe import FAMILIES, ModelPart
+from rewriter.conditional import Decided, Form, Stop
+from rewriter.recipe import FAMILIES, ConditionalModelPart
 
 if TYPE_CHECKING:
     import torch
-
-
-class LoraPart(BaseModel):
-    """Low-rank adaptation: rank, scaling, dropout."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    rank: int = Field(16, ge=1)
-    alpha: int = Field(32, ge=1)
-    dropout: float = Field(0.05, ge=0, lt=1)
-
-
-class ConditionalModelPart(ModelPart):
-    """An encoder-decoder (`t5`), or a decoder alone (`causal`).
-
-    With `words` the packaged term rewriter decides, and the model reads the words it found as a hint. `lengths` are in
-    tokens (`papers.orconvqa.conditional.Lengths`).
-    """
-
-    family: Literal["t5", "causal"] = "t5"
-    words: bool = False
-    lora: LoraPart | None = None
-    lengths: dict[Literal["source", "target", "question", "user", "assistant", "turns", "hint"], int] = Field({})
-
-    @property
-    def seq2seq(self) -> bool:
-        """Whether the base has an encoder."""
-        return self.family == "t5"
 
 
 class MambaModelPart(ConditionalModelPart):
@@ -53,8 +22,6 @@ class MambaModelPart(ConditionalModelPart):
     family: Literal["mamba"]  # type: ignore[assignment]
 
 
-FAMILIES["t5"] = FAMILIES["causal"] = (ConditionalModelPart, "papers.orconvqa.conditional_training:ConditionalFamily")
-load.FAMILIES["t5"] = load.FAMILIES["causal"] = "papers.orconvqa.conditional:load"
 FAMILIES["mamba"] = (MambaModelPart, "papers.orconvqa.mamba:MambaFamily")
 
 

@@ -55,6 +55,7 @@ def families(
 
 def _run(name: str, data: Path, runs: Path, size: str, steps: int, machine: Any) -> Path:
     """Train one row, or find it trained."""
+    import papers.orconvqa.families  # noqa: F401  (lets recipes name `mamba`)
     from papers.orconvqa.fresh_bases import write_base
     from rewriter.recipe import read_recipe
     from rewriter.training import train
@@ -72,7 +73,7 @@ def _run(name: str, data: Path, runs: Path, size: str, steps: int, machine: Any)
             write_base(base, size=size, texts=_texts(data, recipe.stage.data), seed=recipe.seed, **shape)
     else:
         changes["model"] = {"base": str((runs / _slug(COPIES) / "weights").resolve())}
-        changes["model"]["lora"] = {} if name == LORA else None
+        changes["lora"] = {} if name == LORA else None
     return train(read_recipe(str(RECIPE), changes), data, runs / _slug(name), machine=machine)
 
 

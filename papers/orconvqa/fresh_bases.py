@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from papers.orconvqa.conditional import QUESTION, REWRITE, SPECIAL_TOKENS
+from rewriter.conditional import QUESTION, REWRITE, SPECIAL_TOKENS
 from rewriter.protocol import RecipeError, TrainingError
 
 if TYPE_CHECKING:

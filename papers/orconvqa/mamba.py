@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from papers.orconvqa.conditional import WEIGHTS, ConditionalEngine, Form
-from papers.orconvqa.conditional_training import ConditionalFamily
 from papers.orconvqa.families import TorchEngine
+from rewriter.conditional import WEIGHTS, ConditionalEngine, Form
+from rewriter.conditional_training import ConditionalFamily
 from rewriter.onnx_weights import TOKENIZER
 
 

@@ -13,15 +13,14 @@ from rewriter.examples import read_examples
 from synth.dialogs import Dialog, DialogMessage, dialog_line
 from synth.folder import Folder, write_rows
 from synth.propositions import Proposition
-from tests.rewriter.terms_fakes import write_base
 from tests.scanning import scan
+from tests.tiny_models import tiny_t5
 
 THINGS = ("passport", "parking permit", "library card", "fishing licence", "bus pass", "birth certificate",
           "market stall", "garden waste bin", "town archive", "swimming pool", "youth club", "repair shop")  # fmt: skip
 RECIPE = """
 name = "tiny"
 [model]
-family = "terms"
 base = "BASE"
 [stage]
 steps = 3
@@ -53,7 +52,7 @@ def documents(tmp_path: Path) -> Path:
             f"You need a photograph and a signed form to get the {thing}. The form is available at the library.\n",
             "utf-8",
         )
-    recipe = RECIPE.replace("BASE", str(write_base(tmp_path)))
+    recipe = RECIPE.replace("BASE", str(tiny_t5(tmp_path / "base")))
     (tmp_path / "tiny.toml").write_text(recipe, "utf-8")
     return folder
 

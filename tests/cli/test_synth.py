@@ -15,7 +15,6 @@ from cli.shared.error_handler import ExitCode
 from synth.dialogs import read_dialogs
 from synth.folder import SIDES, Folder
 from synth.propositions import read_propositions
-from synth.report import RunFacts
 
 TEXT = "# Parking permit\n\nA parking permit costs $35 a year. You can order it online. It is not refundable.\n"
 
@@ -51,14 +50,44 @@ def test_a_dry_run_tells_requests_tokens_and_cost_and_writes_nothing(
     assert not (tmp_path / "run").exists()
 
 
+def test_batch_files_go_out_and_come_back(anaphora: Call, docs: Path, tmp_path: Path) -> None:
+    batch = tmp_path / "batch"
+    run = ("synth", docs, "--out", tmp_path / "run", "--model", "big", "--batch", batch)
+    result = anaphora(*run)
+    assert "Wrote 1 requests" in result.output
+    (row,) = map(json.loads, (batch / "requests.jsonl").read_text().splitlines())
+    content = json.dumps({"propositions": ["A parking permit costs $35 a year."]})
+    body = {"choices": [{"message": {"content": content}, "finish_reason": "stop"}]}
+    strange = {"custom_id": "f00-0", "response": {"body": body}}
+    known = {"custom_id": row["custom_id"], "response": {"body": body}}
+    (batch / "responses.jsonl").write_text(json.dumps(known) + "\n" + json.dumps(strange) + "\n")
+    result = anaphora(*run)
+    assert result.exit_code == 0, result.output
+    assert "1 propositions from 1 documents" in result.output
+    assert "1 responses answer nothing this run asks" in result.output
+    assert "items of step `dialog` are open" in result.output
+
+
+def test_batch_requests_need_a_models_name(anaphora: Call, docs: Path, tmp_path: Path) -> None:
+    result = anaphora("synth", docs, "--out", tmp_path / "run", "--batch", tmp_path / "batch")
+    assert result.exit_code == ExitCode.BAD_INPUT
+    assert "--model" in result.output
+
+
 def test_another_seed_on_a_run_is_told(anaphora: Call, docs: Path, tmp_path: Path) -> None:
-    run = ("synth", docs, "--out", tmp_path / "run", "--model", "none")
-    (tmp_path / "run").mkdir()
-    counts = dict.fromkeys(("documents", "windows", "sentences_written", "propositions", "duplicates_merged"), 1)
-    facts = RunFacts(model="m", temperature=0, seed=0, list_size=30, window_tokens=600, steps={}, left_out={}, **counts)
-    Folder(tmp_path / "run").facts.write_text(facts.model_dump_json())
+    run = ("synth", docs, "--out", tmp_path / "run", "--model", "big", "--batch", tmp_path / "batch")
+    folder = Folder(tmp_path / "run")
+    anaphora(*run)
+    (row,) = map(json.loads, (tmp_path / "batch" / "requests.jsonl").read_text().splitlines())
+    content = json.dumps({"propositions": ["A parking permit costs $35 a year."]})
+    body = {"choices": [{"message": {"content": content}, "finish_reason": "stop"}]}
+    answer = {"custom_id": row["custom_id"], "response": {"body": body}}
+    (tmp_path / "batch" / "responses.jsonl").write_text(json.dumps(answer) + "\n")
     assert "was made with" not in anaphora(*run).output
+    assert json.loads(folder.facts.read_text())["seed"] == 0
+    journal = folder.journal.read_bytes()
     assert "was made with --seed 0" in " ".join(anaphora(*run, "--seed", 7).output.split())
+    assert folder.journal.read_bytes() == journal
 
 
 @pytest.mark.parametrize(("model", "warned"), [("smollm2-135m-instruct", True), ("http://127.0.0.1:1/v1", False)])

@@ -9,12 +9,11 @@ import pytest
 from typer.testing import CliRunner
 
 from cli import app
-from tests.rewriter.terms_fakes import write_base
+from tests.tiny_models import tiny_t5
 
 RECIPE = """
 name = "tiny"
 [model]
-family = "terms"
 base = "BASE"
 [stage]
 steps = 2
@@ -33,7 +32,7 @@ def data(tmp_path: Path) -> Path:
         for n in range(40)
     ]
     (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
-    recipe = RECIPE.replace("BASE", str(write_base(tmp_path)))
+    recipe = RECIPE.replace("BASE", str(tiny_t5(tmp_path / "base")))
     (tmp_path / "tiny.toml").write_text(recipe, "utf-8")
     return tmp_path
 
@@ -61,7 +60,7 @@ def test_recipes_are_listed(tmp_path: Path) -> None:
     code, output = anaphora(tmp_path, "train", "--list")
     assert code == 0
     assert "terms" in output
-    assert "reranker" in output
+    assert "flan" in output
 
 
 @pytest.mark.parametrize(
@@ -82,10 +81,10 @@ def test_what_is_wrong_is_told_in_one_line(tmp_path: Path, arguments: tuple[str,
 
 
 def test_every_wrong_value_of_a_recipe_is_named(data: Path, tmp_path: Path) -> None:
-    wrong = RECIPE.replace("steps = 2", "steps = 2\nepochs = 1").replace("[stage]", "shifted = 3\n[stage]")
+    wrong = RECIPE.replace("steps = 2", "steps = 2\nepochs = 1").replace("[stage]", "words = 3\n[stage]")
     (data / "wrong.toml").write_text(wrong, "utf-8")
     code, output = anaphora(tmp_path, "train", str(data / "wrong.toml"), "--data", str(data))
     text = " ".join(output.split())
     assert code == 3
-    assert "model.shifted" in text
+    assert "model.words" in text
     assert "either `steps` or `epochs`" in text

@@ -160,7 +160,7 @@ def test_what_was_stopped_goes_on_with_the_step_it_was_in(tmp_path: Path) -> Non
     Adaptation(tmp_path, plan, tools).run()
     assert tools.done == ["train"]
     with pytest.raises(RecipeError, match="begun with other recipe"):
-        Adaptation(tmp_path, replace(plan, recipe="reranker"), tools)
+        Adaptation(tmp_path, replace(plan, recipe="flan"), tools)
 
 
 def test_unfinished_dialogs_are_told(tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from papers.orconvqa.__main__ import app
-from papers.orconvqa.conditional import Form, Lengths
-from papers.orconvqa.conditional_training import open_model, open_tokenizer
 from papers.orconvqa.families import TorchEngine
 from papers.orconvqa.fresh_bases import set_copy_circuit, train_vocabulary, write_base
+from rewriter.conditional import Form, Lengths
+from rewriter.conditional_training import open_model, open_tokenizer
 from rewriter.protocol import Conversation, Message, RecipeError
 
 TALK = Conversation(

@@ -23,8 +23,8 @@ def test_a_folder_without_a_description_is_unfinished(tmp_path: Path) -> None:
     [
         ("{", "cannot be read"),
         (json.dumps({"family": "psychic", "format": 1}), "names no family"),
-        (json.dumps(["terms"]), "names no family"),
-        (json.dumps({"family": "terms", "format": 9}), "format 9"),
+        (json.dumps(["t5"]), "names no family"),
+        (json.dumps({"family": "t5", "format": 9}), "format 9"),
     ],
 )
 def test_a_description_that_is_not_ours_is_refused(tmp_path: Path, description: str, says: str) -> None:

@@ -244,6 +244,8 @@ def test_a_recipe_says_what_is_wrong_with_it(base: Path) -> None:
     with pytest.raises(ValueError, match=r"lengths\.answer"):
         recipe_of(base, model={"lengths": {"answer": 3}})
     assert recipe_of(base, model={"lengths": {"answered": 8}}).model.asking == AskingLengths(answered=8)  # type: ignore[attr-defined]
+    with pytest.raises(ValueError, match="no low-rank adaptation"):
+        recipe_of(base, lora={})
 
 
 def test_empty_parts_leave_no_mark() -> None:

@@ -20,12 +20,10 @@ TALK = Conversation((Message("user", "How do I renew a bus pass?"), Message("ass
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
+def home(trained: Path, tmp_path: Path) -> Path:
     """A home with two finished runs and one that was cut."""
-    packaged = packaged_folder()
-    assert packaged is not None
     for name in ("first", "second"):
-        shutil.copytree(packaged, tmp_path / "rewriters" / name)
+        shutil.copytree(trained, tmp_path / "rewriters" / name)
     (tmp_path / "rewriters" / "cut").mkdir()
     return tmp_path
 
@@ -35,7 +33,11 @@ def anaphora(home: Path, *arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-def test_promoting_and_rolling_back_are_remembered(home: Path) -> None:
+def test_promoting_and_rolling_back_are_remembered(tmp_path: Path) -> None:
+    home, packaged = tmp_path, packaged_folder()
+    assert packaged is not None
+    for name in ("first", "second"):
+        shutil.copytree(packaged, home / "rewriters" / name)
     assert promoted_run(home) == ""
     assert promote(home, "first") == ""
     assert promote(home, "second") == "first"
@@ -47,6 +49,7 @@ def test_promoting_and_rolling_back_are_remembered(home: Path) -> None:
         rollback(home)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("name", "says"), [("third", "There is no run"), ("cut", "no finished rewriter"), ("../first", "cannot name a run")]
 )
@@ -57,10 +60,11 @@ def test_what_cannot_serve_is_not_promoted(home: Path, name: str, says: str) -> 
     assert promoted_run(home) == "first"
 
 
+@pytest.mark.extended
 def test_a_damaged_run_is_not_promoted_and_not_gone_back_to(home: Path) -> None:
     promote(home, "first")
     promote(home, "second")
-    (home / "rewriters" / "first" / "model.onnx").write_bytes(b"no model")
+    (home / "rewriters" / "first" / "export" / "model.bin").write_bytes(b"no model")
     with pytest.raises(RunError, match="damaged"):
         rollback(home)
     with pytest.raises(RunError, match="damaged"):
@@ -68,6 +72,17 @@ def test_a_damaged_run_is_not_promoted_and_not_gone_back_to(home: Path) -> None:
     assert promoted_run(home) == "second"
 
 
+@pytest.mark.extended
+def test_a_run_without_its_export_says_how_it_is_exported(home: Path) -> None:
+    shutil.rmtree(home / "rewriters" / "first" / "export")
+    with pytest.raises(RunError, match=r"models promote first --export"):
+        promote(home, "first")
+    code, output = anaphora(home, "models", "promote", "first", "--export")
+    assert code == 0, output
+    assert promoted_run(home) == "first"
+
+
+@pytest.mark.extended
 def test_a_running_server_takes_the_promoted_run_with_its_next_turn(home: Path) -> None:
     keeper = RewriterManager(Settings(home=home))
     before = keeper.rewriter()
@@ -75,7 +90,7 @@ def test_a_running_server_takes_the_promoted_run_with_its_next_turn(home: Path) 
     assert not keeper.is_loaded
     after = keeper.rewriter()
     assert after is not before
-    assert after.name == "terms"
+    assert after.name == "t5"
     assert keeper.rewriter() is after
     assert after.rewrite(TALK, "what does it cost").decision != "failed"
     promote(home, "second")
@@ -86,6 +101,7 @@ def test_a_running_server_takes_the_promoted_run_with_its_next_turn(home: Path) 
     assert (packaged_folder() is None) == (before.name == "none")
 
 
+@pytest.mark.extended
 def test_a_server_keeps_its_rewriter_when_the_promoted_one_is_damaged(home: Path) -> None:
     promote(home, "first")
     keeper = RewriterManager(Settings(home=home))
@@ -100,6 +116,7 @@ def test_a_server_keeps_its_rewriter_when_the_promoted_one_is_damaged(home: Path
     assert keeper.rewriter() is good
 
 
+@pytest.mark.extended
 def test_the_commands_list_promote_and_roll_back(home: Path) -> None:
     code, output = anaphora(home, "models", "runs")
     assert code == 0

@@ -343,7 +343,7 @@ def test_a_recipe_that_makes_no_sense_is_told(tmp_path: Path) -> None:
         ('family = "terms"', 'family = "terms"\nshifted = 2', r"model\.shifted: Input should be less than 1"),
         ('family = "terms"', 'family = "terms"\nvocabulary = 400', r"model\.vocabulary: Extra inputs"),
         ('family = "terms"', 'family = "psychic"', "There is no family 'psychic'"),
-        ("[model]", "[lora]\n[model]", "lora: Extra inputs"),
+        ("[model]", "[lora]\n[model]", "leave `lora` out"),
         ("[stage]", "[stage", "is no TOML"),
     ):
         path.write_text(whole.replace(old, new))

@@ -1,7 +1,7 @@
 """The conditional rewriter: first decide whether a question needs its conversation, then phrase it in full.
 
 A sequence-to-sequence or a causal language model whose first decoded token is the gate: `<no_rewrite>` ends it,
-`<rewrite>` goes on with the stand-alone question. `papers.orconvqa.conditional_training` trains it.
+`<rewrite>` goes on with the stand-alone question. `rewriter.conditional_training` trains it.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ class Ct2Engine:
     """
 
     def __init__(self, folder: Path, form: Form, compute: str = "") -> None:
-        need_extra("papers", "A rewriter that writes", "ctranslate2", error=RunError)
+        need_extra("standard", "A rewriter that writes", "ctranslate2", error=RunError)
         import ctranslate2
 
         self._form = form

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from papers.orconvqa.conditional import (
+from papers.orconvqa.families import TorchEngine
+from rewriter.conditional import (
     KEEP,
     REWRITE,
     ConditionalRewriter,
@@ -22,13 +23,14 @@ from papers.orconvqa.conditional import (
     load,
     read_description,
 )
-from papers.orconvqa.conditional_training import convert
-from papers.orconvqa.families import TorchEngine
+from rewriter.conditional_training import convert
 from rewriter.examples import RewriteExample, read_examples
 from rewriter.load import Serving, describe, load_rewriter
 from rewriter.protocol import Conversation, Message, RewriteGate, Rewriter, RunError
 from rewriter.recipe import Recipe
 from tests.tiny_models import tiny_llama
+
+pytestmark = pytest.mark.extended
 
 TALK = Conversation(
     (Message("user", "How do I renew a bus pass?"), Message("assistant", "Ask the office about a bus pass."))

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-import papers.orconvqa.families
 from rewriter.examples import RewriteExample, write_examples
 from rewriter.protocol import Message
 from rewriter.recipe import Recipe
@@ -69,9 +68,7 @@ def recipe_of(t5_base: Path) -> Callable[..., Recipe]:
             "evaluate_every": 4,
             "save_every": 4,
         } | changes.pop("stage", {})
-        model = {"family": "t5", "base": str(t5_base), "lengths": {"source": 64, "target": 24}} | changes.pop(
-            "model", {}
-        )
+        model = {"base": str(t5_base), "lengths": {"source": 64, "target": 24}} | changes.pop("model", {})
         return Recipe.model_validate({"name": "papers", "model": model, "stage": stage, "dev_examples": 30} | changes)
 
     return recipe

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import torch
 
-from papers.orconvqa.conditional import (
+from rewriter import guard
+from rewriter.conditional import (
     EXPORT,
     SPECIAL_TOKENS,
     WEIGHTS,
@@ -31,12 +32,10 @@ from papers.orconvqa.conditional import (
     open_words,
     read_description,
 )
-from papers.orconvqa.families import ConditionalModelPart, LoraPart
-from rewriter import guard
 from rewriter.examples import RewriteExample, normalised, read_examples
 from rewriter.onnx_weights import TOKENIZER, multiplied_out
 from rewriter.protocol import RecipeError, RewriteGate, Rewriter, TrainingError, fit
-from rewriter.recipe import Recipe
+from rewriter.recipe import ConditionalModelPart, LoraPart, Recipe
 from rewriter.training import out_of_memory
 from text.files import replacing
 
@@ -275,7 +274,7 @@ class ConditionalFamily:
             wrapped.backend_tokenizer.save(str(draft))
         architecture: Architecture = "seq2seq" if part.seq2seq else "causal"
         form = Form(wrapped.backend_tokenizer, architecture, Lengths(**part.lengths), end=str(wrapped.eos_token))
-        model = open_model(part.base, form, part.lora, recipe.seed)
+        model = open_model(part.base, form, recipe.lora, recipe.seed)
         return Conditional(model, form, open_words() if part.words else None)
 
     def export(self, folder: Path, description: dict[str, Any]) -> tuple[dict[str, Any], list[Path]]:

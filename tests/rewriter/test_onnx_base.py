@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from papers.orconvqa.conditional import EXPORT, SPECIAL_TOKENS, WEIGHTS, Ct2Engine, Form, Lengths
+from rewriter.conditional import EXPORT, SPECIAL_TOKENS, WEIGHTS, Ct2Engine, Form, Lengths
 from rewriter.protocol import RecipeError
 
 
@@ -46,7 +46,7 @@ def test_a_t5_in_onnx_files_is_opened_as_it_was_exported(tmp_path: Path, gated: 
     import torch
     from transformers import T5Config, T5ForConditionalGeneration
 
-    from papers.orconvqa.conditional_training import open_tokenizer, pretrained
+    from rewriter.conditional_training import open_tokenizer, pretrained
 
     torch.manual_seed(3)
     config: Any = T5Config(
@@ -103,7 +103,7 @@ def test_a_t5_in_onnx_files_is_opened_as_it_was_exported(tmp_path: Path, gated: 
 
 
 def test_two_onnx_files_of_something_else_are_no_t5(model_home: Path, tmp_path: Path) -> None:
-    from papers.orconvqa.conditional_training import pretrained
+    from rewriter.conditional_training import pretrained
 
     for name in ("encoder.onnx", "decoder.onnx"):
         (tmp_path / name).symlink_to(model_home / "models" / "bge-small-en-v1.5" / "model_int8.onnx")
@@ -115,8 +115,8 @@ def test_an_output_layer_of_its_own_is_exported_with_its_own_logits(tmp_path: Pa
     import torch
     from transformers import T5Config, T5ForConditionalGeneration
 
-    from papers.orconvqa.conditional_training import convert, save_weights
     from papers.orconvqa.families import TorchEngine
+    from rewriter.conditional_training import convert, save_weights
 
     torch.manual_seed(4)
     tokenizer = vocabulary()

@@ -19,6 +19,8 @@ from rewriter.protocol import RecipeError, TrainingError
 from rewriter.recipe import Recipe
 from rewriter.training import Machine, export, train
 
+pytestmark = pytest.mark.extended
+
 Recipes = Callable[..., Recipe]
 Runs = Callable[[Recipe, Path, Path], Path]
 
@@ -78,8 +80,7 @@ def test_a_killed_run_resumes_to_the_same_loss(papers: Path, tmp_path: Path, rec
     spec = tmp_path / "recipe.json"
     spec.write_text(recipe.model_dump_json(), "utf-8")
     script = (
-        "import sys, papers.orconvqa.families; from pathlib import Path\n"
-        "from rewriter.training import Machine, Recipe, train\n"
+        "import sys; from pathlib import Path; from rewriter.training import Machine, Recipe, train\n"
         "train(Recipe.model_validate_json(Path(sys.argv[1]).read_text()), Path(sys.argv[2]), Path(sys.argv[3]),\n"
         "      machine=Machine(cpu_only=True, threads=1, bars=False))"
     )
@@ -130,8 +131,10 @@ def test_early_stopping_ends_a_stage_and_keeps_its_best(
 def test_lora_trains_few_weights_and_is_merged_into_the_base(
     trained: Path, papers: Path, tmp_path: Path, recipe_of: Recipes, run: Runs
 ) -> None:
-    recipe = recipe_of(model={"base": str(trained / "weights"), "lora": {"rank": 4, "alpha": 8}}, stage={"steps": 4})
+    recipe = recipe_of(model={"base": str(trained / "weights")}, lora={"rank": 4, "alpha": 8}, stage={"steps": 4})
     folder = run(recipe, papers, tmp_path / "run")
+    card = (folder / "README.md").read_text("utf-8")
+    assert "with LoRA" in card
     from safetensors import safe_open
 
     def names(run: Path) -> set[str]:

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from papers.orconvqa.conditional import ConditionalRewriter, Decided, Form, Stop, read_description
-from papers.orconvqa.conditional_training import IGNORED, ConditionalFeatures, collate
+from rewriter.conditional import ConditionalRewriter, Decided, Form, Stop, read_description
+from rewriter.conditional_training import IGNORED, ConditionalFeatures, collate
 from rewriter.examples import RewriteExample
 from rewriter.load import describe
 from rewriter.protocol import Conversation, Message, Rewrite, RewriteGate, Term
 from rewriter.recipe import Recipe
+
+pytestmark = pytest.mark.extended
 
 TALK = Conversation((Message("user", "How do I renew a bus pass?"), Message("assistant", "Ask the office.")))
 

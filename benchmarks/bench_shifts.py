@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rewriter.examples import RewriteExample, read_examples
 from rewriter.protocol import Rewriter
-from rewriter.term_training import shifted
+from rewriter.terms_training import shifted
 from server.rewriters import open_rewriter
 from server.settings import Settings
 

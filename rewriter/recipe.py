@@ -168,7 +168,7 @@ FAMILIES: dict[str, tuple[type[ModelPart], str]] = {
     "causal": (ConditionalModelPart, "rewriter.conditional_training:ConditionalFamily"),
     "reranker": (RerankerModelPart, "rewriter.reranker_training:RerankerFamily"),
     "t5": (ConditionalModelPart, "rewriter.conditional_training:ConditionalFamily"),
-    "terms": (TermModelPart, "rewriter.term_training:TermFamily"),
+    "terms": (TermModelPart, "rewriter.terms_training:TermFamily"),
 }
 """Family → its settings in a recipe, and `module:class` of its `Family`, which needs torch."""
 

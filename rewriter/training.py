@@ -1,6 +1,6 @@
 """Training models of every family: recipes, and runs that can be killed and resumed.
 
-Steps specific to a family are beside it: `rewriter.term_training`, `rewriter.conditional_training`,
+Steps specific to a family are beside it: `rewriter.terms_training`, `rewriter.conditional_training`,
 `rewriter.reranker_training`.
 """
 

@@ -39,7 +39,7 @@ MAY_LOAD = {
     "index/retriever.py": {"langchain_core"},
     "rewriter/conditional_training.py": {"torch"},
     "rewriter/reranker_training.py": {"torch"},
-    "rewriter/term_training.py": {"torch"},
+    "rewriter/terms_training.py": {"torch"},
     "server/engines/streaming.py": {"langchain_core", "langchain_openai", "openai"},
     "testing/chat_model.py": {"langchain_core"},
     "ui/app.py": {"gradio"},

@@ -101,7 +101,7 @@ def write_dialogs(folder: Path, dialogs: int = 24) -> None:
 
 def write_run(folder: Path) -> Path:
     """A finished run with random weights, ready to be opened."""
-    from rewriter.term_training import TermModel, pretrained, write_onnx
+    from rewriter.terms_training import TermModel, pretrained, write_onnx
 
     folder.mkdir(parents=True)
     write_onnx(TermModel(pretrained(str(write_base(folder)))), folder / "model.onnx")

@@ -17,8 +17,8 @@ from rewriter.examples import RewriteExample
 from rewriter.load import Serving, load_rewriter
 from rewriter.protocol import Conversation, ExampleError, Message, RecipeError, RunError, TrainingError
 from rewriter.recipe import Recipe, TermModelPart, read_adapting, read_recipe
-from rewriter.term_training import Labelled, TermModel, batch, label, lengthened, pretrained, shifted, word_means
 from rewriter.terms import ConversationReader, TermScorer
+from rewriter.terms_training import Labelled, TermModel, batch, label, lengthened, pretrained, shifted, word_means
 from rewriter.training import Mixture, export, train
 from tests.rewriter.terms_fakes import MACHINE, recipe, write_base, write_dialogs
 

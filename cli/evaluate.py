@@ -10,9 +10,9 @@ import typer
 from cli.shared.options import (
     Every,
     FailUnder,
+    Judged,
     Name,
     Out,
-    Queries,
     Reranking,
     Rewriting,
     Run,
@@ -33,9 +33,7 @@ app = typer.Typer(help="Measure retrieval, choose settings by it, and compare ru
 @app.command()
 def retrieval(
     context: typer.Context,
-    questions: Annotated[
-        Path, typer.Option(help="Judged questions, one JSON object a line (see docs/lab/evaluation.md).")
-    ],
+    questions: Judged,
     collection: Searched = "",
     rewriter: Rewriting = None,
     rerank: Reranking = None,
@@ -144,8 +142,7 @@ def report(
 @app.command()
 def calibrate(
     context: typer.Context,
-    queries: Queries,
-    qrels: Annotated[Path, typer.Option(help="Relevant passages of the questions (TREC or BEIR form).")],
+    questions: Judged,
     out: Annotated[Path, typer.Option("--out", "-o", help="The profile to write.")] = Path("profile.toml"),
     collection: Searched = "",
     model: Annotated[str, typer.Option(help="Folder or run id of a rewriter (rewriter.model).")] = "",
@@ -153,9 +150,8 @@ def calibrate(
 ) -> None:
     """Try thresholds, weights and reranking on judged questions, and write the best retrieval profile."""
     from cli.shared.resources import fetch_models, open_collection, open_rewriter
-    from evaluation.calibration import Calibration, frontier, judged
-    from evaluation.metrics import read_qrels
-    from evaluation.questions import read_questions
+    from evaluation.calibration import Calibration, frontier
+    from evaluation.sets import own_questions, placed
     from server.chat.loaded_models import Models
     from text.files import text_writer
     from text.modules import need_extra
@@ -168,13 +164,7 @@ def calibrate(
     # The rewriter's own gate is open: thresholds are applied by the calibration.
     opened = settings.retrieval.profile.model_copy(update={"rewrite_threshold": 0.0})
     ungated = settings.model_copy(update={"retrieval": settings.retrieval.model_copy(update={"profile": opened})})
-    try:
-        relevant = read_qrels(qrels)
-    except ValueError as error:
-        raise InputError(f"{error}. Correct the file.") from error
-    judged_queries = judged((line.question for line in read_questions(queries)), relevant)[::every]
-    if not judged_queries:
-        raise InputError(f"No question of {queries} has a relevant passage in {qrels}: do their ids agree?")
+    chosen = own_questions(questions).every(every)
 
     def show(point: CalibrationPoint) -> None:
         state.err.print(f"{point.ndcg:.4f}  {point.milliseconds:6.0f} ms  {point.setting}")
@@ -182,16 +172,20 @@ def calibrate(
     fetch_models(settings, state)
     models = Models(settings)
     with open_collection(settings, models) as searched, open_rewriter(ungated, state) as rewriter:
-        calibration = Calibration(settings, searched, rewriter, models.reranker(), judged_queries, relevant, show)
+        relevant = placed(chosen, searched).passages()
+        asked = [question for question in chosen.questions if question.id in relevant]
+        if not asked:
+            raise InputError(f"No question of {questions} names or quotes a passage of {settings.collection}.")
+        calibration = Calibration(settings, searched, rewriter, models.reranker(), asked, relevant, show)
         best = calibration.run()
     if not best.ndcg:
-        raise InputError(f"No search found a passage of {qrels}: are they passages of the collection as it is now?")
+        raise InputError(f"No search found a passage of {questions}: are they of the collection as it is now?")
     with text_writer(out) as file:
         file.write(best.setting.profile(settings.retrieval.profile).toml())
     unbeaten = frontier(calibration.points)
     state.out.print("nDCG@5  ms a question  setting")
     shown_points = unbeaten if best in unbeaten else sorted([*unbeaten, best], key=lambda point: point.milliseconds)
     for point in shown_points:
-        chosen = "  (written)" if point == best else ""
-        state.out.print(f"{point.ndcg:.4f}  {point.milliseconds:13.0f}  {point.setting}{chosen}")
-    state.err.print(f"Wrote {out}, from {len(judged_queries)} questions.")
+        written = "  (written)" if point == best else ""
+        state.out.print(f"{point.ndcg:.4f}  {point.milliseconds:13.0f}  {point.setting}{written}")
+    state.err.print(f"Wrote {out}, from {len(asked)} questions.")

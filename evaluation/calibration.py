@@ -7,7 +7,7 @@ rewritten variant and of the document prior; last, how many passages the cross-e
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -164,8 +164,3 @@ def frontier(points: Sequence[CalibrationPoint]) -> list[CalibrationPoint]:
         if not best or point.ndcg > best[-1].ndcg:
             best.append(point)
     return best
-
-
-def judged(queries: Iterable[Question], qrels: Mapping[str, Mapping[str, int]]) -> list[Question]:
-    """Those questions that have a relevant passage."""
-    return [query for query in queries if any(grade > 0 for grade in qrels.get(query.id, {}).values())]

@@ -57,6 +57,16 @@ class EvalSet:
         """The same with every `n`th question only."""
         return replace(self, questions=self.questions[::n])
 
+    def passages(self) -> dict[str, dict[str, int]]:
+        """The passages that are relevant to each question that has any."""
+        graded: dict[str, dict[str, int]] = {}
+        for level in self.levels:
+            for question, passages in level.qrels.items() if level.by == "unit" else ():
+                wanted = {name: grade for name, grade in passages.items() if grade > 0}
+                if wanted:
+                    graded.setdefault(question, {}).update(wanted)
+        return graded
+
     @property
     def judged(self) -> tuple[Question, ...]:
         """The questions that some level has a judgement for, or a quote."""

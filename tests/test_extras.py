@@ -35,7 +35,6 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working directory, with what the commands below are given."""
     (tmp_path / "tiny.toml").write_text(f'name = "tiny"\n{RECIPE}', "utf-8")
     (tmp_path / "q.jsonl").write_text(json.dumps(LINE), "utf-8")
-    (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nq\tx\t1\n", "utf-8")
     (tmp_path / "guide.md").write_text("# Guide\n\nA badge costs twenty euros.\n", "utf-8")
     (tmp_path / "encoder").mkdir()
     (tmp_path / "encoder" / "modules.json").write_text("[]", "utf-8")
@@ -43,7 +42,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-JUDGED = ("--queries", "q.jsonl", "--qrels", "qrels.tsv")
+JUDGED = ("--questions", "q.jsonl")
 
 
 @pytest.mark.usefixtures("files", "command_home")

@@ -26,6 +26,9 @@ Exclude = Annotated[
 Include = Annotated[
     list[str] | None, typer.Option(metavar="PATTERN", help="Only matching files, as in .gitignore; repeatable.")
 ]
+Judged = Annotated[
+    Path, typer.Option("--questions", help="Judged questions, one JSON object a line (see docs/lab/evaluation.md).")
+]
 LanguageModel = Annotated[str, typer.Option(help="The language model (llm.model).")]
 Queries = Annotated[Path, typer.Option(help="Questions, one JSON object a line (see docs/operate/cli.md).")]
 Reranking = Annotated[

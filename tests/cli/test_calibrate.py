@@ -18,10 +18,9 @@ HISTORY = [
 
 
 def files(folder: Path, relevant: str) -> list[str]:
-    queries, qrels = folder / "q.jsonl", folder / "qrels.tsv"
-    queries.write_text(json.dumps({"id": "q", "history": HISTORY, "text": "and by fax?"}))
-    qrels.write_text(f"query-id\tcorpus-id\tscore\nq\t{relevant}\t1\n")
-    return ["eval", "calibrate", "--queries", str(queries), "--qrels", str(qrels), "--out", str(folder / "made.toml")]
+    questions = folder / "q.jsonl"
+    questions.write_text(json.dumps({"id": "q", "history": HISTORY, "text": "and by fax?", "relevant": [relevant]}))
+    return ["eval", "calibrate", "--questions", str(questions), "--out", str(folder / "made.toml")]
 
 
 def found_by(folder: Path) -> str:
@@ -40,16 +39,14 @@ def test_the_best_settings_are_written_and_the_curve_is_shown(command_home: Path
     assert settings.retrieval.profile.variants.expanded.lexical > 0
 
 
-def test_questions_that_no_judgement_speaks_of_are_told(command_home: Path, tmp_path: Path) -> None:
+def test_questions_without_a_passage_are_told(command_home: Path, tmp_path: Path) -> None:
     command = files(tmp_path, "x")
-    (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nother\tx\t1\n")
+    (tmp_path / "q.jsonl").write_text(
+        json.dumps({"id": "q", "text": "and by fax?", "quotes": ["stands nowhere at all"]})
+    )
     result = CliRunner().invoke(app, command)
     assert result.exit_code == ExitCode.BAD_INPUT
-    assert "do their ids agree" in result.stderr
-    (tmp_path / "qrels.tsv").write_text("q 0 a b c d\n")
-    result = CliRunner().invoke(app, command)
-    assert result.exit_code == ExitCode.BAD_INPUT
-    assert "line 1" in result.stderr
+    assert "names or quotes a passage" in result.stderr
 
 
 def test_passages_of_another_index_choose_no_settings(command_home: Path, tmp_path: Path) -> None:

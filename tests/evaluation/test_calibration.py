@@ -11,7 +11,6 @@ from evaluation.calibration import (
     CalibrationSetting,
     GatedRewriter,
     frontier,
-    judged,
 )
 from evaluation.questions import Question
 from index.documents import Document
@@ -90,8 +89,3 @@ def test_the_frontier_leaves_out_what_is_slower_and_no_better() -> None:
         for n, ndcg, ms in ((0, 0.4, 10), (10, 0.6, 90), (20, 0.5, 200))
     ]
     assert frontier(points) == points[:2]
-
-
-def test_questions_without_a_relevant_passage_are_left_out() -> None:
-    asked = [Question("a", "d", "1", TALK), Question("b", "d", "1", TALK), Question("c", "d", "1", TALK)]
-    assert judged(asked, {"a": {"x": 1}, "b": {"x": 0}}) == asked[:1]

@@ -81,8 +81,8 @@ def test_low_rank_weights_of_a_decoder_are_merged_for_ctranslate2(
     run: Callable[..., Path],
 ) -> None:
     base = tiny_llama(tmp_path / "llama")
-    model = {"family": "causal", "base": str(base), "lora": {"rank": 4}}
-    recipe = recipe_of(model=model, stage={"steps": 4}, dev_examples=6)
+    model = {"family": "causal", "base": str(base)}
+    recipe = recipe_of(model=model, stage={"steps": 4}, dev_examples=6, lora={"rank": 4})
     compare_with_torch(run(recipe, papers, tmp_path / "run"), asked[:6], tmp_path)
 
 

@@ -20,6 +20,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import zip_longest
 from pathlib import Path
 
@@ -32,6 +33,7 @@ from evaluation.questions import Question
 from evaluation.retrieval import patient
 from evaluation.sets import placed
 from index.collection import Collection
+from index.encoders import Vectors
 from index.rerank import Reranker
 from papers.bench import Bench, CachedEncoder, cached_reranker, index_set
 from papers.datasets import load_set
@@ -78,7 +80,7 @@ class Row:
         self.recall[turn.question.id] = len(right) / len(turn.relevant)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Searches:
     """Open collections, searched by one encoder."""
 
@@ -89,11 +91,18 @@ class Searches:
 
     def dense(self, turn: FollowUp, queries: Iterable[str]) -> list[str]:
         """The passages nearest to any of the queries, as a vector store ranks them."""
-        collection = self.collections[turn.collection]
-        ids = [passage.id for document in collection.documents() for passage in collection.passages(document.id)]
-        vectors = [found for query in queries if (found := collection.question_vector(query, self.encoder)) is not None]
-        nearest = (collection.passage_vectors(ids) @ np.stack(vectors).T).max(axis=1)
+        ids, passages = self.passages(turn.collection)
+        search = self.collections[turn.collection].question_vector
+        vectors = [found for query in queries if (found := search(query, self.encoder)) is not None]
+        nearest = (passages @ np.stack(vectors).T).max(axis=1)
         return [ids[place] for place in np.argsort(-nearest, kind="stable")[:FIRST]]
+
+    @cache  # noqa: B019  (there are two of these objects)
+    def passages(self, name: str) -> tuple[list[str], Vectors]:
+        """The ids of a collection's passages, and their vectors."""
+        collection = self.collections[name]
+        ids = [passage.id for document in collection.documents() for passage in collection.passages(document.id)]
+        return ids, collection.passage_vectors(ids)
 
     def turn(self, turn: FollowUp, rewriter: Rewriter, text: str | None = None) -> list[str]:
         """The passages of a chat turn; `text` is searched for in place of a rewrite."""

@@ -3,7 +3,7 @@ const given = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
 const t = (text) => words[text] || text;
 const part = (id) => document.getElementById(id);
 const turns = part("turns"), question = part("question"), button = part("send"), ask = button.textContent;
-const KEPT = 20, AGE = 24 * 3600 * 1000, STORE = `anaphora-widget ${given.collection || ""}`;
+const KEPT = 20, TRIES = 8, AGE = 24 * 3600 * 1000, STORE = `anaphora-widget ${given.collection || ""}`;
 const names = { version: t("Version"), product: t("Product"), language: t("Language") }, fixed = JSON.parse(given.where || "{}");
 // A random text stands for the visitor of this conversation; with the next one, or after a day, there is another.
 const random = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
@@ -151,14 +151,28 @@ function body(text) {
   const history = said.slice(-6).flatMap((one) => [{ role: "user", text: one.text }, { role: "assistant", text: one.done.answer }]);
   return JSON.stringify({ question: text, collection: given.collection || "", history, page, where: { ...fixed, ...picked }, visitor });
 }
+// While more ask than wait at the server, it is asked again after the time that it tells.
+async function admitted(text, answer) {
+  for (let tries = 1; ; tries++) {
+    const response = await call("turns", { method: "POST", body: body(text), signal: running.signal });
+    const seconds = Number(response.headers.get("Retry-After"));
+    if (response.ok) return response;
+    const { error } = await response.json();
+    if (error.code !== "queue_full" || tries === TRIES || !seconds) throw new Error(error.message);
+    answer.textContent = t("Many are asking just now; one moment, please.");
+    await new Promise((go, stop) => {
+      setTimeout(go, Math.min(seconds, 30) * (1 + Math.random()) * 1000);
+      running.signal.addEventListener("abort", stop, { once: true });
+    });
+  }
+}
 async function answer(text) {
   const [turn, answer] = begin(text);
   answer.classList.add("streaming");
   answer.textContent = "…";
   let written = "", shown = null, done = null, failed = "", id = "";
   try {
-    const response = await call("turns", { method: "POST", body: body(text), signal: running.signal });
-    if (!response.ok) throw new Error((await response.json()).error.message);
+    const response = await admitted(text, answer);
     id = response.headers.get("X-Turn-Id");
     for await (const event of events(response)) {
       if (event.type === "token") answer.textContent = written += event.text;

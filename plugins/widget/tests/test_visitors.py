@@ -13,6 +13,7 @@ from sqlalchemy import update
 from plugins.widget.routes import add_widget
 from plugins.widget.tests.test_widget import key, open_chat, web_site
 from plugins.widget.visitors import forget_old
+from server.chat.limits import QueueSlot
 from server.store import turns
 from server.store.schema import TURNS
 from testing.openai_server import FakeOpenAIServer
@@ -189,3 +190,39 @@ def test_a_visitor_sends_the_form_and_takes_everything_back(
     assert inner.evaluate("visitor") != before
     assert inner.evaluate("window.owned") is None
     context.close()
+
+
+@pytest.mark.extended
+@pytest.mark.browser
+def test_a_visitor_waits_while_the_queue_is_full(
+    browser: Browser,
+    web_site: tuple[int, Path],
+    serve: Serve,
+    settings_for: MakeSettings,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    port, folder = web_site
+    plugins, server = widget(origins=[f"http://127.0.0.1:{port}"]), {"concurrent_turns": 1}
+    running = serve(settings_for("none", plugins=plugins, server=server))
+    add_widget(running.app, running.service)
+    monkeypatch.setattr("server.chat.limits.QUEUE_LENGTH", 0)
+    admission = running.service.core.admission
+
+    async def enter() -> QueueSlot:
+        return admission.enter()
+
+    async def leave(slot: QueueSlot) -> None:
+        slot.release()
+
+    taken = running.call(enter())
+    page = open_chat(browser, running, folder, f"http://127.0.0.1:{port}/", "dark")
+    frame = page.frame_locator("iframe")
+    frame.locator("#question").fill(LEAVE)
+    frame.locator("#question").press("Enter")
+    frame.get_by_text("Many are asking just now").wait_for()
+    running.call(leave(taken))
+    frame.locator("article[data-state=quoted]").wait_for()
+    assert "ten weeks" in frame.locator("article .answer").inner_text()
+    inner = next(frame for frame in page.frames if frame.url.startswith(running.url))
+    assert inner.evaluate("document.documentElement.style.colorScheme") == "dark", "as VitePress marks its dark pages"
+    page.context.close()

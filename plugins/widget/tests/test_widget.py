@@ -100,11 +100,15 @@ def test_a_web_site_shows_the_chat_and_no_other_site_does(
     context.close()
 
 
-def open_chat(browser: Browser, running: Running, folder: Path, address: str) -> Page:
-    """Write a page with the widget's script tag into the site's `folder`, open it at `address`, and open the chat."""
+def open_chat(browser: Browser, running: Running, folder: Path, address: str, look: str = "") -> Page:
+    """Write a page with the widget's script tag into the site's `folder`, open it at `address`, and open the chat.
+
+    `look` is the class of its root.
+    """
     (folder / "index.html").write_text(
-        f'<!doctype html><title>Shop</title><script src="{running.url}/widget.js" data-key="{key(running, "reader")}" '
-        f'data-collection="docs" async></script>',
+        f'<!doctype html><html class="{look}"><title>Shop</title><script src="{running.url}/widget.js" async '
+        f'data-key="{key(running, "reader")}" '
+        f'data-collection="docs"></script>',
         "utf-8",
     )
     page = browser.new_context(service_workers="block").new_page()

@@ -146,10 +146,31 @@ def test_what_the_evidence_does_not_plainly_say_is_not_attributed(text: str) -> 
     assert reader.shown == text
 
 
-def test_a_marker_after_the_full_stop_belongs_to_the_sentence_before() -> None:
-    reader, _ = read("Parental leave lasts ten weeks. [1] The form may be sent by fax. [2]")
+@pytest.mark.parametrize(
+    ("text", "cited"),
+    [
+        ("Parental leave lasts ten weeks. [1] The form may be sent by fax. [2]", [[1], [2]]),
+        ("Send forms, e.g. form PL-7, by fax [2].", [[2]]),
+        ("## How to apply\n\nDo it like this:\n\n```python\napply(form='PL-7', copies=3)\n```\n", []),
+    ],
+    ids=["marker after the full stop", "abbreviation", "heading, lead-in and code"],
+)
+def test_statements_end_where_sentences_do(text: str, cited: list[list[int]]) -> None:
+    assert [event.cited for event in read(text)[0].answer().support] == cited
 
-    assert [event.cited for event in reader.answer().support] == [[1], [2]]
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("Parental leave lasts ten weeks [1]. <cannot_answer>", "Parental leave lasts ten weeks [1]."),
+        ("Ten\x1b[31m weeks\x00\ud83d \u202eskeew", "Ten[31m weeks skeew"),
+        ("```python\napply(form='PL-7')\n```\n", "```python\napply(form='PL-7')\n```"),
+    ],
+    ids=["a refusal at the end", "controls and half characters", "code"],
+)
+def test_an_answer_is_shown_without_what_is_no_part_of_it(written: str, shown: str) -> None:
+    reader, _ = read(written)
+    assert (reader.shown, reader.refused) == (shown, False)
 
 
 def test_spans_of_statements_lie_in_the_answer() -> None:
@@ -158,19 +179,6 @@ def test_spans_of_statements_lie_in_the_answer() -> None:
     shown = reader.shown
     spans = [shown[event.answer_start : event.answer_end] for event in reader.answer().support]
     assert spans == ["- **Leave** lasts ten weeks [1].", "- The form goes by fax [2]."]
-
-
-def test_code_headings_and_lead_ins_state_nothing() -> None:
-    reader, _ = read("## How to apply\n\nDo it like this:\n\n```python\napply(form='PL-7', copies=3)\n```\n")
-
-    assert reader.answer().support == []
-    assert reader.shown.endswith("```")
-
-
-def test_abbreviations_do_not_end_a_statement() -> None:
-    reader, _ = read("Send forms, e.g. form PL-7, by fax [2].")
-
-    assert len(reader.answer().support) == 1
 
 
 @pytest.mark.parametrize("pieces", [["<cannot", "_answer>"], ["cannot_answer."], ["Answer: ", "<cannot_answer>"]])
@@ -194,20 +202,6 @@ def test_the_example_of_the_instructions_is_no_answer_unless_a_document_says_it(
     reader.feed(example)
     reader.finish()
     assert (reader.shown, reader.refused) == (example, False)
-
-
-def test_a_refusal_after_an_answer_is_only_removed() -> None:
-    reader, _ = read("Parental leave lasts ten weeks [1]. <cannot_answer>")
-
-    assert not reader.refused
-    assert reader.shown == "Parental leave lasts ten weeks [1]."
-
-
-def test_control_characters_and_lone_surrogates_are_removed() -> None:
-    reader, _ = read("Ten\x1b[31m weeks\x00\ud83d \u202eskeew")
-
-    assert reader.shown == "Ten[31m weeks skeew"
-    reader.shown.encode("utf-8")
 
 
 def test_a_quotation_is_shown_and_cited_exactly() -> None:

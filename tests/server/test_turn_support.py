@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from server.turn.support import SUPPORTED, SupportScorer
 from tests.server.turn_fakes import FAX, LEAVE, evidence
 
@@ -30,25 +32,20 @@ def test_two_passages_may_support_one_statement_together() -> None:
     assert SCORER.score(statement, [1, 2]) >= SUPPORTED
 
 
-def test_a_number_from_nowhere_costs_the_support() -> None:
-    assert SCORER.score("Parental leave lasts ten weeks, or 14 weeks.", [1]) < SUPPORTED
-
-
-def test_grouped_digits_are_the_same_number() -> None:
-    scorer = SupportScorer(evidence("The fee is 1,000 euros for everyone."))
-
-    assert scorer.score("The fee is 1000 euros.", [1]) >= SUPPORTED
-
-
-def test_a_denied_statement_needs_a_denying_sentence() -> None:
-    assert SCORER.score("Leave is not paid after week 8.", [1]) >= SUPPORTED
-    assert SCORER.score("Leave is paid after week 8.", [1]) < SUPPORTED
-
-
-def test_a_negation_in_another_clause_does_not_count() -> None:
-    scorer = SupportScorer(evidence("Tickets are not sold here, but parking permits are issued at the desk."))
-
-    assert scorer.score("Parking permits are issued at the desk.", [1]) >= SUPPORTED
+@pytest.mark.parametrize(
+    ("text", "statement", "supported"),
+    [
+        (LEAVE, "Parental leave lasts ten weeks, or 14 weeks.", False),  # a number from nowhere
+        ("The fee is 1,000 euros for everyone.", "The fee is 1000 euros.", True),
+        (LEAVE, "Leave is not paid after week 8.", True),
+        (LEAVE, "Leave is paid after week 8.", False),
+        # A negation in another clause does not count.
+        ("Tickets are not sold here, but parking permits are issued at the desk.",
+         "Parking permits are issued at the desk.", True),
+    ],
+)  # fmt: skip
+def test_numbers_and_negations_must_agree(text: str, statement: str, supported: bool) -> None:
+    assert (SupportScorer(evidence(text)).score(statement, [1]) >= SUPPORTED) is supported
 
 
 def test_a_passage_without_sentences_or_words_is_survived() -> None:

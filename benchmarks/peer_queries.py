@@ -32,7 +32,7 @@ class TurnEnded(Exception):
 
 
 def langchain(url: str) -> Step:
-    """`create_history_aware_retriever`, with the prompt that its documentation gives (MIT)."""
+    """`create_history_aware_retriever`, instructed as its documentation proposes, in our words."""
     from langchain_classic.chains import create_history_aware_retriever
     from langchain_core.documents import Document
     from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
@@ -40,9 +40,8 @@ def langchain(url: str) -> Step:
     from langchain_openai import ChatOpenAI
 
     system = (
-        "Given a chat history and the latest user question which might reference context in the chat history, "
-        "formulate a standalone question which can be understood without the chat history. Do NOT answer the question, "
-        "just reformulate it if needed and otherwise return it as is."
+        "The last message may lean on the messages before it. Write it as a question that somebody understands who has "
+        "not read these. Write the question alone, without an answer; where it needs no change, repeat it."
     )
     prompt = ChatPromptTemplate.from_messages(
         [("system", system), MessagesPlaceholder("chat_history"), ("human", "{input}")]
@@ -86,7 +85,7 @@ def llamaindex(url: str) -> Step:
 
 
 def haystack(url: str) -> Step:
-    """The rephrasing part of the cookbook's "Conversational RAG using Memory" (Apache-2.0), with chat components."""
+    """The steps of the cookbook's "Conversational RAG using Memory" that rephrase, instructed alike in our words."""
     from haystack import Pipeline, component
     from haystack.components.builders import ChatPromptBuilder
     from haystack.components.converters import OutputAdapter
@@ -95,18 +94,17 @@ def haystack(url: str) -> Step:
     from haystack.utils import Secret
 
     template = """
-        Rewrite the question for search while keeping its meaning and key terms intact.
-        If the conversation history is empty, DO NOT change the query.
-        Use conversation history only if necessary, and avoid extending the query with your own knowledge.
-        If no changes are needed, output the current question as is.
+        Make a search query of the user's question. Keep what it asks for and its terms.
+        Add from the conversation only what the question needs, and nothing of your own.
+        Repeat the question if it needs no change, or if there is no conversation yet.
 
-        Conversation history:
+        Conversation:
         {% for memory in memories %}
             {{ memory.text }}
         {% endfor %}
 
-        User Query: {{query}}
-        Rewritten Query:
+        Question: {{query}}
+        Query:
 """
 
     @component

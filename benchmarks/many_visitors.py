@@ -93,7 +93,7 @@ def memory(pid: int) -> int:
 async def crowd(url: str, key: str, pid: int, args: argparse.Namespace) -> None:
     """Let them come, and print how it went."""
     chances, watch = random.Random(7), Watch()
-    headers, limits = {"Authorization": f"Bearer {key}"}, httpx.Limits(max_connections=None)
+    headers, limits = {"Authorization": f"Bearer {key}"}, httpx.Limits(max_connections=None, keepalive_expiry=2)
     async with httpx.AsyncClient(base_url=url, headers=headers, timeout=170, limits=limits) as client:
         await client.post("/v1/widget/turns", json={"question": QUESTIONS[0]})
         before, began = memory(pid), time.monotonic()

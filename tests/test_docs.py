@@ -129,22 +129,6 @@ def test_every_command_is_described() -> None:
     assert described == set(program().commands)
 
 
-def test_every_option_is_described() -> None:
-    text = CLI.read_text("utf-8")
-    missing = [
-        f"anaphora {name} {option.opts[0]}"
-        for name, command in program().commands.items()
-        for option in command.params
-        if option.opts[0].startswith("--") and option.opts[0] != "--help" and not _mentions(text, name, option)
-    ]
-    assert not missing
-
-
-def _mentions(text: str, name: str, option: Any) -> bool:
-    part = text.partition(f"## anaphora {name}\n")[2].partition("\n## ")[0]
-    return any(re.search(rf"{re.escape(flag)}\b", part) for flag in (*option.opts, *option.secondary_opts))
-
-
 def test_exit_codes_are_those_of_the_program() -> None:
     text = CLI.read_text("utf-8").partition("## Exit codes")[2]
     assert [int(code) for code in re.findall(r"^\| (\d+) \|", text, re.MULTILINE)] == [code.value for code in ExitCode]

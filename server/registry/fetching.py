@@ -34,7 +34,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from server.processes import machine_memory, python_command, python_environment
 from server.registry.catalogue import (
@@ -101,8 +101,13 @@ def fetch(
         partial = home / "models" / ".partial" / model.name
         with _storage_errors(model, home):
             partial.mkdir(parents=True, exist_ok=True)
-        report(FetchProgress(model.name, "waiting", 0, model.size))
-        with FileLock(partial.with_name(f"{model.name}.lock")), _storage_errors(model, home):
+        lock = FileLock(partial.with_name(f"{model.name}.lock"))
+        try:
+            held = lock.acquire(timeout=0)
+        except Timeout:
+            report(FetchProgress(model.name, "waiting", 0, model.size))
+            held = lock.acquire()
+        with held, _storage_errors(model, home):
             if not _verified(model, home):
                 _fetch(model, home, partial, report)
     return model.path(home)

@@ -13,11 +13,14 @@ import textwrap
 import threading
 import zipfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from queue import Queue
 
 import pytest
+from filelock import FileLock
 
 from server import processes
 from server.installation import check_models
@@ -148,7 +151,7 @@ def test_parts_are_joined_in_order_and_nothing_else_is_left(
     check = subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=path.parent, check=False)
     assert check.returncode == 0
 
-    assert {report.stage for report in reports} == {"waiting", "packages", "verifying"}
+    assert {report.stage for report in reports} == {"packages", "verifying"}
     for stage in ("packages", "verifying"):
         last = [report for report in reports if report.stage == stage][-1]
         assert last.done == last.total > 0
@@ -250,7 +253,20 @@ def test_room_is_checked_before_anything_is_fetched(tiny: RegisteredModel, regis
     reports: list[FetchProgress] = []
     with pytest.raises(DiskFull, match=r"10000000\d\d MB .* are free"):
         fetch(huge, tmp_path, reports.append, memory=sys.maxsize)
-    assert {report.stage for report in reports} == {"waiting"}
+    assert reports == []
+
+
+@pytest.mark.extended
+def test_who_waits_for_another_fetch_is_told(tiny: RegisteredModel, registry: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "models" / ".partial"
+    folder.mkdir(parents=True)
+    other = FileLock(folder / "tiny.lock")
+    stages: Queue[str] = Queue()
+    with ThreadPoolExecutor(1) as pool:
+        with other.acquire(timeout=0):
+            fetched = pool.submit(fetch, tiny, tmp_path, lambda progress: stages.put(progress.stage))
+            assert stages.get(timeout=60) == "waiting"
+        assert fetched.result(60).is_file()
 
 
 def test_a_full_disk_is_told_in_one_line(tiny: RegisteredModel, registry: Path, tmp_path: Path) -> None:

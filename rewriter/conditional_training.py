@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from rewriter import guard
@@ -33,10 +34,10 @@ from rewriter.conditional import (
     read_description,
 )
 from rewriter.examples import RewriteExample, normalised, read_examples
+from rewriter.families import Family, Features, out_of_memory, padded
 from rewriter.onnx_weights import TOKENIZER, multiplied_out
 from rewriter.protocol import RecipeError, RewriteGate, Rewriter, TrainingError, fit
 from rewriter.recipe import ConditionalModelPart, LoraPart, Recipe
-from rewriter.training import out_of_memory
 from text.files import replacing
 
 if TYPE_CHECKING:
@@ -46,6 +47,9 @@ if TYPE_CHECKING:
 IGNORED = -100
 """The label that carries no loss."""
 BATCH = 16
+
+Tokens: TypeAlias = tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]
+"""Source and target of an example."""
 ENCODER, DECODER = "encoder.onnx", "decoder.onnx"
 
 
@@ -197,39 +201,29 @@ def learnable(examples: Sequence[RewriteExample], words: Rewriter) -> Iterator[t
                 yield example, hint_of(expanded)
 
 
-class ConditionalFeatures:
-    """Tokenised examples, in their order; items are `{"input_ids", "labels"}` of plain lists.
+def conditional_features(examples: Sequence[RewriteExample], form: Form, words: Rewriter | None = None) -> Features:
+    """Tokenised examples, in their order; items are `{"input_ids", "labels"}` of plain lists, alike in every epoch.
 
-    With `words`, only what is learned with its hints (`learnable`), and always in full.
+    With `words`, only what is learned with its hints (`learnable`), and always in full. They are sorted by the tokens
+    of their sources: with the target's, questions to be kept would end up in batches of their own.
     """
+    # A weight above one repeats the same object.
+    unique = list({id(example): example for example in examples}.values())
+    learned = ((example, "") for example in unique) if words is None else learnable(unique, words)
+    rows: dict[int, Tokens] = {}
+    for example, hint in learned:
+        source = form.source(example.conversation, example.question, hint)
+        target = form.target(example.rewrite if example.needs_rewrite or words is not None else None)
+        rows[id(example)] = np.array(source, dtype=np.int32), np.array(target, dtype=np.int32)
+    items = [rows[id(example)] for example in examples if id(example) in rows]
 
-    def __init__(self, examples: Sequence[RewriteExample], form: Form, words: Rewriter | None = None) -> None:
-        # A weight above one repeats the same object.
-        unique = list({id(example): example for example in examples}.values())
-        read = ((example, "") for example in unique) if words is None else learnable(unique, words)
-        rows: dict[int, tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]] = {}
-        for example, hint in read:
-            source = form.source(example.conversation, example.question, hint)
-            target = form.target(example.rewrite if example.needs_rewrite or words is not None else None)
-            rows[id(example)] = (np.array(source, dtype=np.int32), np.array(target, dtype=np.int32))
-        self._rows = [rows[id(example)] for example in examples if id(example) in rows]
-        self._causal = form.architecture == "causal"
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __getitem__(self, i: int) -> dict[str, list[int]]:
-        source, target = (row.tolist() for row in self._rows[i])
-        if self._causal:
+    def read(item: Tokens) -> dict[str, list[int]]:
+        source, target = (row.tolist() for row in item)
+        if form.architecture == "causal":
             return {"input_ids": source + target, "labels": [IGNORED] * len(source) + target}
         return {"input_ids": source, "labels": target}
 
-    def length(self, i: int) -> int:
-        """Tokens of an item's source; with the target's, questions to be kept would end up in batches of their own."""
-        return len(self._rows[i][0])
-
-    def set_epoch(self, epoch: int) -> None:
-        """Every epoch reads the same."""
+    return Features(lambda epoch: items, lambda item: len(item[0]), read)
 
 
 def collate(batch: Sequence[dict[str, list[int]]], pad: int, cut: bool = False) -> dict[str, torch.Tensor | int]:
@@ -239,10 +233,10 @@ def collate(batch: Sequence[dict[str, list[int]]], pad: int, cut: bool = False) 
     sources carry no loss, and at a large vocabulary cost more than many a layer.
     """
     ids = [item["input_ids"] for item in batch]
-    labels = _padded([item["labels"] for item in batch], IGNORED)
+    labels = padded([item["labels"] for item in batch], IGNORED)
     tensors: dict[str, torch.Tensor | int] = {
-        "input_ids": _padded(ids, pad),
-        "attention_mask": _padded([[1] * len(row) for row in ids], 0),
+        "input_ids": padded(ids, pad),
+        "attention_mask": padded([[1] * len(row) for row in ids], 0),
     }
     if not cut:
         return tensors | {"labels": labels}
@@ -251,13 +245,8 @@ def collate(batch: Sequence[dict[str, list[int]]], pad: int, cut: bool = False) 
     return tensors | {"labels": labels[:, -width:], "logits_to_keep": width}
 
 
-def _padded(rows: list[list[int]], value: int) -> torch.Tensor:
-    longest = max(len(row) for row in rows)
-    return torch.tensor([row + [value] * (longest - len(row)) for row in rows])
-
-
-class ConditionalFamily:
-    """How conditional rewriters are opened, exported and judged."""
+class ConditionalFamily(Family):
+    """How conditional rewriters are trained, exported and judged."""
 
     about = "It decides whether a follow-up question needs its conversation and, if so, writes it in full."
 
@@ -265,7 +254,7 @@ class ConditionalFamily:
         """Questions with their stand-alone form."""
         return read_examples(path)
 
-    def open(self, recipe: Recipe, folder: Path, callback: Callable[[str], None]) -> Conditional:
+    def open(self, recipe: Recipe, folder: Path, callback: Callable[[str], None]) -> None:
         """The base model, with its tokenizer."""
         part = cast("ConditionalModelPart", recipe.model)
         callback(f"opening {part.base}")
@@ -273,9 +262,29 @@ class ConditionalFamily:
         with replacing(folder / TOKENIZER) as draft:
             wrapped.backend_tokenizer.save(str(draft))
         architecture: Architecture = "seq2seq" if part.seq2seq else "causal"
-        form = Form(wrapped.backend_tokenizer, architecture, Lengths(**part.lengths), end=str(wrapped.eos_token))
-        model = open_model(part.base, form, recipe.lora, recipe.seed)
-        return Conditional(model, form, open_words() if part.words else None)
+        self._form = Form(wrapped.backend_tokenizer, architecture, Lengths(**part.lengths), end=str(wrapped.eos_token))
+        self.model = open_model(part.base, self._form, recipe.lora, recipe.seed)
+        self._words = open_words() if part.words else None
+
+    def features(self, examples: Sequence[RewriteExample], *, train: bool) -> Features:
+        return conditional_features(examples, self._form, self._words)
+
+    def collate(self, items: Sequence[dict[str, list[int]]]) -> dict[str, Any]:
+        """A batch as transformers' models take it."""
+        pad = self.model.config.pad_token_id
+        bare = self.model.get_base_model() if hasattr(self.model, "get_base_model") else self.model
+        cut = "logits_to_keep" in signature(bare.forward).parameters
+        return collate(items, self._form.end if pad is None else int(pad), cut)
+
+    def save(self, folder: Path) -> dict[str, Any]:
+        """Write the weights, low-rank ones merged into their base, with the tokenizer for transformers' own use."""
+        if hasattr(self.model, "merge_and_unload"):
+            self.model = self.model.merge_and_unload()
+        form = self._form
+        save_weights(folder, self.model, form)
+        described: dict[str, Any] = {"architecture": form.architecture, "lengths": asdict(form.lengths)}
+        described |= {"end": form.tokenizer.id_to_token(form.end)}
+        return described | ({"words": True} if self._words else {})
 
     def export(self, folder: Path, description: dict[str, Any]) -> tuple[dict[str, Any], list[Path]]:
         """Convert the weights for CTranslate2, in int8."""
@@ -305,37 +314,6 @@ class ConditionalFamily:
         scores = assess(served, test)
         served.close()
         return {"gate": gate.as_dict()}, scores
-
-
-class Conditional:
-    """A conditional rewriter in training."""
-
-    def __init__(self, model: Any, form: Form, words: Rewriter | None) -> None:
-        self.model = model
-        self._form, self._words = form, words
-
-    def features(self, examples: Sequence[RewriteExample], *, train: bool) -> ConditionalFeatures:
-        return ConditionalFeatures(examples, self._form, self._words)
-
-    def collate(self, items: Sequence[dict[str, list[int]]]) -> dict[str, Any]:
-        """A batch as transformers' models take it."""
-        pad = self.model.config.pad_token_id
-        bare = self.model.get_base_model() if hasattr(self.model, "get_base_model") else self.model
-        cut = "logits_to_keep" in signature(bare.forward).parameters
-        return collate(items, self._form.end if pad is None else int(pad), cut)
-
-    def groups(self) -> None:
-        """All learn at the recipe's rate."""
-
-    def save(self, folder: Path) -> dict[str, Any]:
-        """Write the weights, low-rank ones merged into their base, with the tokenizer for transformers' own use."""
-        if hasattr(self.model, "merge_and_unload"):
-            self.model = self.model.merge_and_unload()
-        save_weights(folder, self.model, self._form)
-        form = self._form
-        described: dict[str, Any] = {"architecture": form.architecture, "lengths": asdict(form.lengths)}
-        described |= {"end": form.tokenizer.id_to_token(form.end)}
-        return described | ({"words": True} if self._words else {})
 
 
 def save_weights(folder: Path, model: Any, form: Form) -> None:

@@ -7,11 +7,9 @@ A recipe names a base model and the data of its training. Paths of data are rela
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterable, Sequence
 from importlib import resources
 from pathlib import Path
-from pkgutil import resolve_name
-from typing import Any, ClassVar, Literal, Protocol, cast
+from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError, field_validator, model_validator
 
@@ -170,7 +168,7 @@ FAMILIES: dict[str, tuple[type[ModelPart], str]] = {
     "t5": (ConditionalModelPart, "rewriter.conditional_training:ConditionalFamily"),
     "terms": (TermModelPart, "rewriter.terms_training:TermFamily"),
 }
-"""Family → its settings in a recipe, and `module:class` of its `Family`, which needs torch."""
+"""Family → its settings in a recipe, and `module:class` of its `rewriter.families.Family`, which needs torch."""
 
 
 class Recipe(_Part):
@@ -245,81 +243,3 @@ def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
         old = merged.get(key)
         merged[key] = _merged(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
     return merged
-
-
-class TrainingExample(Protocol):
-    """One question that is learnt from, as its family reads it; hashable, and equal where it says the same."""
-
-    @property
-    def source(self) -> str:
-        """Where it comes from."""
-
-    @property
-    def dialog(self) -> str:
-        """Its conversation: all of one stand on one side."""
-
-
-class Features(Protocol):
-    """Examples as a model reads them, as many in every epoch."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, i: int) -> Any: ...
-
-    def length(self, i: int) -> int:
-        """Return the sort key of an item, chosen so that a batch holds little padding."""
-
-    def set_epoch(self, epoch: int) -> None:
-        """Called before each epoch: what changes from one to the next depends on it and the recipe's seed alone."""
-
-
-class Trainable(Protocol):
-    """A model in training. `model` is a torch module that answers a batch with its `loss`."""
-
-    model: Any
-
-    def features(self, examples: Sequence[Any], *, train: bool) -> Features:
-        """Encode examples for the model; training examples may be augmented."""
-
-    def collate(self, items: Sequence[Any]) -> dict[str, Any]:
-        """Items as one batch of tensors."""
-
-    def groups(self) -> list[dict[str, Any]] | None:
-        """Parameters with rates of their own, as torch's optimisers take them; None gives all the recipe's."""
-
-    def save(self, folder: Path) -> dict[str, Any]:
-        """Write the trained weights, and what `Family.export` needs; what the description is to say of the family."""
-
-
-class Family(Protocol):
-    """A family of models that are trained alike. `about` says in one sentence what they do."""
-
-    about: str
-
-    def read(self, path: Path) -> Iterable[TrainingExample]:
-        """The examples of a data file; raises ExampleError."""
-
-    def open(self, recipe: Recipe, folder: Path, callback: Callable[[str], None]) -> Trainable:
-        """The model that a run begins with, the same whenever it is asked for. Writes `tokenizer.json` into `folder`.
-
-        Raises RecipeError, TrainingError.
-        """
-
-    def export(self, folder: Path, description: dict[str, Any]) -> tuple[dict[str, Any], list[Path]]:
-        """Make of saved weights what is served: what it changes in the description, and the files serving needs.
-
-        Raises TrainingError.
-        """
-
-    def judge(
-        self, recipe: Recipe, folder: Path, description: dict[str, Any], dev: Sequence[Any], test: Sequence[Any]
-    ) -> tuple[dict[str, Any], dict[str, float]]:
-        """Return further entries of the description, such as a calibrated `gate`, and the scores of the export, both
-        from held-out rows."""
-
-
-def family(name: str) -> Family:
-    """The family of that name, which a recipe or a run's description gives; raises RecipeError."""
-    if name not in FAMILIES:
-        raise RecipeError(f"There is no family {name!r} to train; there are {', '.join(FAMILIES)}.")
-    return cast("Family", resolve_name(FAMILIES[name][1])())

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter, ValidationError
 
+from rewriter.families import Features
 from rewriter.protocol import Conversation, ExampleError, Message
 from rewriter.recipe import RerankerModelPart
 from text.asking import AskingLengths, QuestionContext, asking
@@ -152,40 +153,28 @@ class PairReader:
         )
 
 
-class RerankFeatures:
+def rerank_features(
+    examples: Sequence[RerankExample], reader: PairReader, part: RerankerModelPart, seed: int, train: bool
+) -> Features:
     """Groups of the examples. Training rows draw new passages in each epoch; held-out rows keep all."""
 
-    def __init__(
-        self, examples: Sequence[RerankExample], reader: PairReader, part: RerankerModelPart, seed: int, train: bool
-    ) -> None:
-        self._examples, self._reader, self._part, self._seed, self._train = examples, reader, part, seed, train
-        self._epoch = 0
-        # Tokens are four characters or so; batches need no more than that.
-        self._lengths = [
-            sum(min(len(passage.text), 4 * part.passage_tokens) for passage in example.passages)
-            // len(example.passages)
-            for example in examples
-        ]
+    def make(epoch: int) -> list[tuple[RerankExample, str]]:
+        return [(example, f"{seed}:{epoch}:{example.id}") for example in examples]
 
-    def __len__(self) -> int:
-        return len(self._examples)
+    def length(item: tuple[RerankExample, str]) -> int:
+        """Tokens are four characters or so; batches need no more than that."""
+        passages = item[0].passages
+        return sum(min(len(passage.text), 4 * part.passage_tokens) for passage in passages) // len(passages)
 
-    def __getitem__(self, i: int) -> RankedGroup:
-        example, part = self._examples[i], self._part
-        rng = random.Random(f"{self._seed}:{self._epoch}:{example.id}")
+    def read(item: tuple[RerankExample, str]) -> RankedGroup:
+        example, rng = item[0], random.Random(item[1])
         passages = list(example.passages)
-        if self._train:
+        if train:
             relevant = [passage for passage in passages if passage.relevant]
             others = [passage for passage in passages if not passage.relevant]
             passages = [rng.choice(relevant), *rng.sample(others, min(part.group - 1, len(others)))]
         has_rewrite = bool(example.history and example.rewrite)
-        standalone = self._train and has_rewrite and rng.random() < part.standalone
-        return self._reader.group(self._reader.asked(example, standalone=standalone), passages, part.passage_tokens)
+        standalone = train and has_rewrite and rng.random() < part.standalone
+        return reader.group(reader.asked(example, standalone=standalone), passages, part.passage_tokens)
 
-    def length(self, i: int) -> int:
-        """About how long its pairs are."""
-        return self._lengths[i]
-
-    def set_epoch(self, epoch: int) -> None:
-        """Draw passages anew."""
-        self._epoch = epoch
+    return Features(make, length, read)

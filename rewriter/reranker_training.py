@@ -15,10 +15,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from rewriter.families import Family, Features, padded
 from rewriter.onnx_weights import TOKENIZER, multiplied_out, put_tokenizer, write_int8
 from rewriter.protocol import TrainingError
 from rewriter.recipe import Recipe, RerankerModelPart
-from rewriter.reranker_rows import PairReader, RankedGroup, RerankExample, RerankFeatures, read_rows
+from rewriter.reranker_rows import PairReader, RankedGroup, RerankExample, read_rows, rerank_features
 
 if TYPE_CHECKING:
     from transformers import BertForSequenceClassification
@@ -47,25 +48,15 @@ def batch(groups: Sequence[RankedGroup], chunk: int = CHUNK) -> dict[str, Any]:
     pairs = [pair for group in groups for pair in group.pairs]
     order = sorted(range(len(pairs)), key=lambda n: len(pairs[n][0]))
     chunks = [[pairs[n] for n in order[start : start + chunk]] for start in range(0, len(order), chunk)]
-    most = max(len(group.pairs) for group in groups)
     return {
-        "ids": [_padded([ids for ids, _ in part]) for part in chunks],
-        "types": [_padded([types for _, types in part]) for part in chunks],
+        "ids": [padded([ids for ids, _ in part]) for part in chunks],
+        "types": [padded([types for _, types in part]) for part in chunks],
         "order": torch.tensor(order),
-        "relevant": _rows([group.relevant for group in groups], most),
-        "scores": _rows([group.scores or () for group in groups], most),
-        "there": _rows([(1,) * len(group.pairs) for group in groups], most).bool(),
+        "relevant": padded([group.relevant for group in groups], kind="float32"),
+        "scores": padded([group.scores or (0.0,) * len(group.pairs) for group in groups], kind="float32"),
+        "there": padded([(1,) * len(group.pairs) for group in groups]).bool(),
         "taught": torch.tensor([group.scores is not None for group in groups]),
     }
-
-
-def _padded(rows: Sequence[Sequence[int]]) -> Tensor:
-    longest = max(len(row) for row in rows)
-    return torch.tensor([[*row, *[0] * (longest - len(row))] for row in rows], dtype=torch.int64)
-
-
-def _rows(rows: Sequence[Sequence[float]], most: int) -> Tensor:
-    return torch.tensor([[*(float(value) for value in row), *[0.0] * (most - len(row))] for row in rows])
 
 
 class RankingModel(nn.Module):
@@ -184,8 +175,8 @@ def scores(path: Path, groups: Sequence[RankedGroup]) -> list[list[float]]:
     return [[score(*pair) for pair in group.pairs] for group in groups]
 
 
-class RerankerFamily:
-    """How cross-encoders are opened, exported and judged."""
+class RerankerFamily(Family):
+    """How cross-encoders are trained, exported and judged."""
 
     about = "It reads a question with the conversation it leans on and a passage together, and says how well they fit."
 
@@ -193,18 +184,31 @@ class RerankerFamily:
         """Questions with passages to rank."""
         return read_rows(path)
 
-    def open(self, recipe: Recipe, folder: Path, callback: Callable[[str], None]) -> RerankerTraining:
+    def open(self, recipe: Recipe, folder: Path, callback: Callable[[str], None]) -> None:
         """The cross-encoder that training begins with, its lower layers frozen where the recipe says so."""
-        part = _part(recipe)
+        self._part = part = _part(recipe)
+        self._seed = recipe.seed
         put_tokenizer(part.base, folder, callback)
+        self._reader = PairReader(folder / TOKENIZER, part.asking)
         encoder = pretrained(part.base)
         body = encoder.base_model
         body.embeddings.word_embeddings.weight.requires_grad = False
         if part.frozen:
             for module in (body.embeddings, *body.encoder.layer[: part.frozen]):
                 module.requires_grad_(False)
-        model = RankingModel(encoder, label=part.label, scale=part.scale)
-        return RerankerTraining(model, recipe, PairReader(folder / TOKENIZER, part.asking))
+        self.model = RankingModel(encoder, label=part.label, scale=part.scale)
+
+    def features(self, examples: Sequence[RerankExample], *, train: bool) -> Features:
+        return rerank_features(examples, self._reader, self._part, self._seed, train)
+
+    def collate(self, items: Sequence[RankedGroup]) -> dict[str, Any]:
+        return batch(items)
+
+    def save(self, folder: Path) -> dict[str, Any]:
+        """Write the weights as transformers reads them."""
+        self.model.encoder.save_pretrained(folder / WEIGHTS)
+        shutil.copyfile(folder / TOKENIZER, folder / WEIGHTS / TOKENIZER)
+        return {"lengths": asdict(self._part.asking)}
 
     def export(self, folder: Path, description: dict[str, Any]) -> tuple[dict[str, Any], list[Path]]:
         """Write the ONNX file from the weights."""
@@ -227,7 +231,7 @@ class RerankerFamily:
         """
         part = _part(recipe)
         reader = PairReader(folder / TOKENIZER, part.asking)
-        features = RerankFeatures([*dev, *test], reader, part, recipe.seed, train=False)
+        features = rerank_features([*dev, *test], reader, part, recipe.seed, train=False)
         groups = [features[n] for n in range(len(features))]
         precisions = [
             _precision(group, group_scores)
@@ -241,38 +245,6 @@ class RerankerFamily:
             "map_teacher": [_precision(group, group.scores) for group in groups if group.scores is not None],
         }
         return {}, {name: round(float(np.mean(values)), 4) for name, values in means.items() if values}
-
-
-class RerankerTraining:
-    """A cross-encoder in training."""
-
-    def __init__(self, model: RankingModel, recipe: Recipe, reader: PairReader) -> None:
-        self.model = model
-        self._part, self._stage, self._reader, self._seed = _part(recipe), recipe.stage, reader, recipe.seed
-
-    def features(self, examples: Sequence[RerankExample], *, train: bool) -> RerankFeatures:
-        return RerankFeatures(examples, self._reader, self._part, self._seed, train)
-
-    def collate(self, items: Sequence[RankedGroup]) -> dict[str, Any]:
-        return batch(items)
-
-    def groups(self) -> list[dict[str, Any]]:
-        """Norms and biases do not decay."""
-        parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
-        return [
-            {
-                "params": [parameter for parameter in parameters if (parameter.ndim > 1) == decays],
-                "lr": self._stage.learning_rate,
-                "weight_decay": self._stage.weight_decay if decays else 0.0,
-            }
-            for decays in (True, False)
-        ]
-
-    def save(self, folder: Path) -> dict[str, Any]:
-        """Write the weights as transformers reads them."""
-        self.model.encoder.save_pretrained(folder / WEIGHTS)
-        shutil.copyfile(folder / TOKENIZER, folder / WEIGHTS / TOKENIZER)
-        return {"lengths": asdict(self._part.asking)}
 
 
 def _part(recipe: Recipe) -> RerankerModelPart:

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from rewriter.examples import RewriteExample, read_examples
+from rewriter.families import Family, Features, padded
 from rewriter.load import packaged_folder
 from rewriter.onnx_weights import TOKENIZER, multiplied_out, put_tokenizer, write_int8
 from rewriter.protocol import Message, RecipeError, RewriteGate, TrainingError, fit
@@ -47,43 +48,24 @@ class Labelled:
     needs_history: bool
 
 
-class TermFeatures:
+def term_features(
+    examples: Sequence[RewriteExample], reader: ConversationReader, part: TermModelPart, seed: int, train: bool
+) -> Features:
     """Labelled readings of the examples that have a history, with questions shifted to other conversations.
 
     Training rows are augmented anew in each epoch: answers are lengthened, and other questions are shifted.
     """
+    follow_ups = [example for example in examples if example.history]
+    if train and not follow_ups:
+        raise RecipeError("no example has a history: there is nothing to learn")
 
-    def __init__(
-        self,
-        examples: Sequence[RewriteExample],
-        reader: ConversationReader,
-        part: TermModelPart,
-        seed: int,
-        train: bool,
-    ) -> None:
-        self._examples = [example for example in examples if example.history]
-        self._reader, self._part, self._seed, self._train = reader, part, seed, train
-        if train and not self._examples:
-            raise RecipeError("no example has a history: there is nothing to learn")
-        self.set_epoch(0)
+    def make(epoch: int) -> list[Labelled]:
+        chosen = random.Random(f"{seed}:{epoch}")
+        augmented = list(lengthened(follow_ups, part.longer_answers if train else 0.0, chosen))
+        augmented += shifted(augmented, part.shifted, chosen)
+        return [label(reader, example) for example in augmented]
 
-    def __len__(self) -> int:
-        return len(self.items)
-
-    def __getitem__(self, i: int) -> Labelled:
-        return self.items[i]
-
-    def length(self, i: int) -> int:
-        """Tokens of an item."""
-        return len(self.items[i].reading.ids)
-
-    def set_epoch(self, epoch: int) -> None:
-        """Make the epoch's readings, the same ones whenever they are asked for."""
-        chosen = random.Random(f"{self._seed}:{epoch}")
-        longer = self._part.longer_answers if self._train else 0.0
-        examples = list(lengthened(self._examples, longer, chosen))
-        examples += shifted(examples, self._part.shifted, chosen)
-        self.items = [label(self._reader, example) for example in examples]
+    return Features(make, lambda item: len(item.reading.ids))
 
 
 def label(reader: ConversationReader, example: RewriteExample) -> Labelled:
@@ -145,19 +127,14 @@ def batch(items: Sequence[Labelled]) -> dict[str, Tensor]:
     """
     words = [item.reading.words for item in items]
     return {
-        "ids": _padded([item.reading.ids for item in items]),
-        "types": _padded([item.reading.types for item in items]),
-        "mask": _padded([(1,) * len(item.reading.ids) for item in items]),
-        "first": _padded([[word.first for word in row] for row in words]),
-        "last": _padded([[word.last for word in row] for row in words]),
-        "word_labels": _padded([item.wanted for item in items]).float(),
+        "ids": padded([item.reading.ids for item in items]),
+        "types": padded([item.reading.types for item in items]),
+        "mask": padded([(1,) * len(item.reading.ids) for item in items]),
+        "first": padded([[word.first for word in row] for row in words]),
+        "last": padded([[word.last for word in row] for row in words]),
+        "word_labels": padded([item.wanted for item in items]).float(),
         "gate_labels": torch.tensor([item.needs_history for item in items]).float(),
     }
-
-
-def _padded(rows: Sequence[Sequence[int]]) -> Tensor:
-    longest = max(len(row) for row in rows)
-    return torch.tensor([[*row, *[0] * (longest - len(row))] for row in rows], dtype=torch.int64)
 
 
 class TermModel(nn.Module):
@@ -316,8 +293,8 @@ def _logit(probability: float) -> float:
     return float(np.log(probability / (1 - probability)))
 
 
-class TermFamily:
-    """How term rewriters are opened, exported and judged."""
+class TermFamily(Family):
+    """How term rewriters are trained, exported and judged."""
 
     about = (
         "It decides whether a follow-up question needs its conversation and, if so, finds the words of it that the "
@@ -328,20 +305,43 @@ class TermFamily:
         """Questions with their stand-alone form."""
         return read_examples(path)
 
-    def open(self, recipe: Recipe, folder: Path, callback: Callable[[str], None]) -> TermTraining:
+    def open(self, recipe: Recipe, folder: Path, callback: Callable[[str], None]) -> None:
         """The encoder with fresh heads, or with the weights that the recipe goes on from."""
-        part = _part(recipe)
+        self._part = part = _part(recipe)
+        self._stage, self._seed = recipe.stage, recipe.seed
         put_tokenizer(part.base, folder, callback)
+        self._reader = ConversationReader.open(folder / TOKENIZER)
         torch.manual_seed(recipe.seed)
-        model = TermModel(
+        self.model = TermModel(
             pretrained(part.base, part.frozen),
             dropout=part.dropout,
             positive=part.positive,
             gate_weight=part.gate_weight,
         )
         if part.start:
-            restore(model, part.start)
-        return TermTraining(model, recipe, ConversationReader.open(folder / TOKENIZER))
+            restore(self.model, part.start)
+
+    def features(self, examples: Sequence[RewriteExample], *, train: bool) -> Features:
+        return term_features(examples, self._reader, self._part, self._seed, train)
+
+    def collate(self, items: Sequence[Labelled]) -> dict[str, Any]:
+        return batch(items)
+
+    def groups(self) -> list[dict[str, Any]]:
+        """The heads begin from nothing and learn faster; norms and biases do not decay."""
+        groups, stage = dict[tuple[float, float], list[Any]](), self._stage
+        for name, parameter in self.model.named_parameters():
+            if parameter.requires_grad:
+                head = name.startswith(("term.", "gate."))
+                rate = self._part.head_learning_rate if head else stage.learning_rate
+                groups.setdefault((rate, stage.weight_decay if parameter.ndim > 1 else 0.0), []).append(parameter)
+        return [{"params": params, "lr": rate, "weight_decay": decay} for (rate, decay), params in groups.items()]
+
+    def save(self, folder: Path) -> dict[str, Any]:
+        """Write all weights, and the encoder's configuration."""
+        torch.save(self.model.state_dict(), folder / WEIGHTS)
+        self.model.encoder.config.to_json_file(folder / CONFIG)
+        return {"threshold": self._part.threshold}
 
     def export(self, folder: Path, description: dict[str, Any]) -> tuple[dict[str, Any], list[Path]]:
         """Write the ONNX file from the weights."""
@@ -368,7 +368,7 @@ class TermFamily:
         """Precision, recall and F1 of the appended stems, F1 and AUC of the gate; all on both sides together."""
         reader = ConversationReader.open(folder / TOKENIZER)
         part = _part(recipe)
-        held_out = TermFeatures([*dev, *test], reader, part, recipe.seed, train=False)
+        held_out = term_features([*dev, *test], reader, part, recipe.seed, train=False)
         judged = judge(TermScorer(folder / MODEL, reader.vocabulary), held_out.items)
         gate = fit(judged.gate.tolist(), judged.needed.tolist(), part.gate_threshold)
         precision, recall, f1 = judged.terms_at(part.threshold)
@@ -380,34 +380,6 @@ class TermFamily:
             "gate_auc": judged.gate_auc(),
         }
         return {"gate": gate.as_dict()}, {name: round(value, 4) for name, value in scores.items()}
-
-
-class TermTraining:
-    def __init__(self, model: TermModel, recipe: Recipe, reader: ConversationReader) -> None:
-        self.model = model
-        self._part, self._stage, self._reader, self._seed = _part(recipe), recipe.stage, reader, recipe.seed
-
-    def features(self, examples: Sequence[RewriteExample], *, train: bool) -> TermFeatures:
-        return TermFeatures(examples, self._reader, self._part, self._seed, train)
-
-    def collate(self, items: Sequence[Labelled]) -> dict[str, Any]:
-        return batch(items)
-
-    def groups(self) -> list[dict[str, Any]]:
-        """The heads begin from nothing and learn faster; norms and biases do not decay."""
-        groups, stage = dict[tuple[float, float], list[Any]](), self._stage
-        for name, parameter in self.model.named_parameters():
-            if parameter.requires_grad:
-                head = name.startswith(("term.", "gate."))
-                rate = self._part.head_learning_rate if head else stage.learning_rate
-                groups.setdefault((rate, stage.weight_decay if parameter.ndim > 1 else 0.0), []).append(parameter)
-        return [{"params": params, "lr": rate, "weight_decay": decay} for (rate, decay), params in groups.items()]
-
-    def save(self, folder: Path) -> dict[str, Any]:
-        """Write all weights, and the encoder's configuration."""
-        torch.save(self.model.state_dict(), folder / WEIGHTS)
-        self.model.encoder.config.to_json_file(folder / CONFIG)
-        return {"threshold": self._part.threshold}
 
 
 def _part(recipe: Recipe) -> TermModelPart:

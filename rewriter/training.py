@@ -13,8 +13,7 @@ import platform
 import random
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from pickle import UnpicklingError
@@ -22,9 +21,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from filelock import FileLock, Timeout
 
+from rewriter.families import Family, Features, LengthSampler, family, out_of_memory
 from rewriter.load import FORMAT, REWRITERS, RunKind, describe, sha256, write_description
 from rewriter.protocol import ExampleError, RecipeError, TrainingError
-from rewriter.recipe import DataPart, Features, Recipe, Trainable, TrainingExample, family
+from rewriter.recipe import DataPart, Recipe
 from text.files import replacing
 from text.modules import need_extra
 from text.progress import progress_reporter, track_progress
@@ -38,8 +38,6 @@ ASSESSED = 400
 CHECKPOINTS, TRAINED, LOG, RECIPE = "checkpoints", "trained.pt", "log.json", "recipe.json"
 LIBRARIES = ("accelerate", "onnx", "peft", "torch", "transformers")
 """Asked for before anything is done, so that no run ends for want of one."""
-SORTED_BATCHES = 50
-"""So many batches are sorted by length at a time: little padding, and still a random order."""
 
 Log: TypeAlias = "list[dict[str, float]]"
 """Trainer's, one entry each time it logged or evaluated."""
@@ -124,13 +122,13 @@ def _run(recipe: Recipe, mixture: Mixture, folder: Path, machine: Machine, callb
     started = time.monotonic()
     _begin(recipe, mixture, folder)
     trained_family = family(recipe.model.family)
-    trainable = trained_family.open(recipe, folder, callback)
-    model = trainable.model
+    trained_family.open(recipe, folder, callback)
+    model = trained_family.model
     if not (folder / TRAINED).is_file():
-        examples = trainable.features(mixture.train(), train=True)
+        examples = trained_family.features(mixture.train(), train=True)
         callback(f"{len(examples):,} examples")
-        dev = trainable.features(mixture.held_out("dev"), train=False)
-        log = _train(trainable, recipe, examples, dev, folder / CHECKPOINTS, machine, callback)
+        dev = trained_family.features(mixture.held_out("dev"), train=False)
+        log = _train(trained_family, recipe, examples, dev, folder / CHECKPOINTS, machine, callback)
         (folder / LOG).write_text(json.dumps(log), "utf-8")
         with replacing(folder / TRAINED) as draft:
             import torch
@@ -145,14 +143,14 @@ def _run(recipe: Recipe, mixture: Mixture, folder: Path, machine: Machine, callb
         "format": FORMAT,
         "recipe": recipe.name,
         "base": Path(recipe.model.base).name,
-    } | trainable.save(folder)
+    } | trained_family.save(folder)
     changes, served = trained_family.export(folder, description)
     callback("judging what was held out")
     dev_rows, test_rows = mixture.held_out("dev"), mixture.held_out("test")[:ASSESSED]
     judged, metrics = trained_family.judge(recipe, folder, description | changes, dev_rows, test_rows)
     description |= changes | judged
     description |= {
-        "parameters": sum(p.numel() for p in trainable.model.parameters()),
+        "parameters": sum(p.numel() for p in trained_family.model.parameters()),
         "trained": trained,
         "seconds": round(time.monotonic() - started, 1),
         "hardware": hardware(),
@@ -248,7 +246,7 @@ class Mixture:
             unique = random.Random(f"{self._recipe.seed}:{side}").sample(unique, self._recipe.dev_examples)
         return unique
 
-    def _side(self, example: TrainingExample, hold_out: float) -> Literal["train", "dev", "test"]:
+    def _side(self, example: Any, hold_out: float) -> Literal["train", "dev", "test"]:
         """On which side the example's conversation stands."""
         digest = hashlib.sha256(f"{self._recipe.seed}:{example.source}:{example.dialog}".encode()).digest()
         if int.from_bytes(digest[:8]) / 2**64 >= hold_out:
@@ -257,7 +255,7 @@ class Mixture:
 
 
 def _train(
-    trainable: Trainable,
+    trained_family: Family,
     recipe: Recipe,
     train: Features,
     dev: Features,
@@ -273,7 +271,7 @@ def _train(
     import torch
     from transformers import EarlyStoppingCallback, PrinterCallback, TrainingArguments
 
-    stage, groups = recipe.stage, trainable.groups()
+    stage, groups = recipe.stage, trained_family.groups()
     patient = stage.patience > 0 and len(dev) > 0
     arguments = TrainingArguments(
         output_dir=str(folder),
@@ -311,11 +309,11 @@ def _train(
     if patient:
         callbacks.append(EarlyStoppingCallback(early_stopping_patience=stage.patience))
     trainer = _trainer_class()(
-        model=trainable.model,
+        model=trained_family.model,
         args=arguments,
         train_dataset=train,
         eval_dataset=dev if len(dev) else None,
-        data_collator=trainable.collate,
+        data_collator=trained_family.collate,
         callbacks=callbacks,
         optimizers=(torch.optim.AdamW(groups) if groups else None, None),
     )
@@ -329,43 +327,6 @@ def _train(
     ):
         trainer.train(resume_from_checkpoint=newest_checkpoint(folder))
     return list(trainer.state.log_history)
-
-
-class LengthSampler:
-    """Indices of one epoch: shuffled, then batched with others of their length, then the batches shuffled.
-
-    The order depends on `seed` and the epoch alone, so a run that goes on finds its place again.
-    """
-
-    def __init__(self, features: Features, batch: int, seed: int) -> None:
-        self._features = features
-        self._batch = batch
-        self._seed = seed
-        self._epoch = 0
-
-    def set_epoch(self, epoch: int) -> None:
-        """Called by the data loader at the start of each epoch."""
-        self._epoch = epoch
-        self._features.set_epoch(epoch)
-
-    def __len__(self) -> int:
-        return len(self._features)
-
-    def __iter__(self) -> Iterator[int]:
-        rng = random.Random(f"{self._seed}:{self._epoch}")
-        order = list(range(len(self._features)))
-        rng.shuffle(order)
-        window = self._batch * SORTED_BATCHES
-        batches = list[list[int]]()
-        for start in range(0, len(order), window):
-            part = sorted(order[start : start + window], key=self._features.length)
-            batches += [part[i : i + self._batch] for i in range(0, len(part), self._batch)]
-        # A short batch in the middle would shift all that follow it.
-        whole = [batch for batch in batches if len(batch) == self._batch]
-        rest = [batch for batch in batches if len(batch) < self._batch]
-        rng.shuffle(whole)
-        for batch in whole + rest:
-            yield from batch
 
 
 def _trainer_class() -> type[Trainer]:
@@ -426,22 +387,6 @@ def newest_checkpoint(folder: Path) -> str | None:
             raise TrainingError(f"{path} is damaged ({error}): delete it to go on from the one before.") from error
         return str(path)
     return None
-
-
-@contextmanager
-def out_of_memory(doing: str, remedy: str) -> Iterator[None]:
-    """Turns every form in which torch reports a lack of memory into a TrainingError."""
-    import torch
-
-    try:
-        yield
-    except (MemoryError, torch.OutOfMemoryError) as error:
-        raise TrainingError(f"{doing} ran out of memory. {remedy}") from error
-    except RuntimeError as error:
-        # The CPU allocator raises a plain RuntimeError.
-        if "can't allocate memory" not in str(error) and "out of memory" not in str(error):
-            raise
-        raise TrainingError(f"{doing} ran out of memory. {remedy}") from error
 
 
 def hardware() -> str:

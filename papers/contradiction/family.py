@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 from pydantic import Field
 
 from papers.contradiction.pairs import LABELS, Pair, PairGroup
+from rewriter.families import Features
 from rewriter.load import RunKind
 from rewriter.recipe import FAMILIES, ModelPart
 from server.turn.support import WINDOW
@@ -45,7 +46,7 @@ FAMILIES["support"] = (SupportModelPart, "papers.contradiction.training:SupportF
 """Importing this module lets `rewriter.training` know the family."""
 
 
-class PairFeatures:
+class PairFeatures(Features):
     """Groups as lists of rows, the statement first as in a cross-encoder's question, cut as they are served."""
 
     def __init__(self, groups: Sequence[PairGroup], tokenizer: Path) -> None:
@@ -56,20 +57,8 @@ class PairFeatures:
         reader.enable_truncation(WINDOW)
         every = [(pair.statement, pair.evidence) for group in groups for pair in group.pairs]
         encoded = iter(reader.encode_batch(every))
-        self._groups = [[_row(next(encoded), pair, group.pairs[0]) for pair in group.pairs] for group in groups]
-
-    def __len__(self) -> int:
-        return len(self._groups)
-
-    def __getitem__(self, i: int) -> list[Row]:
-        return self._groups[i]
-
-    def length(self, i: int) -> int:
-        """The tokens of its longest pair."""
-        return max(len(row.ids) for row in self._groups[i])
-
-    def set_epoch(self, epoch: int) -> None:
-        """Every epoch has the same rows."""
+        rows = [[_row(next(encoded), pair, group.pairs[0]) for pair in group.pairs] for group in groups]
+        super().__init__(lambda epoch: rows, lambda group: max(len(row.ids) for row in group))
 
 
 def _row(encoding: Encoding, pair: Pair, true: Pair) -> Row:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from papers.contradiction.family import PairFeatures, Row, SupportModelPart
 from papers.contradiction.pairs import LABELS, PairGroup, read_pairs
+from rewriter.families import Family, padded
 from rewriter.onnx_weights import TOKENIZER, put_tokenizer, write_int8
 from rewriter.protocol import TrainingError
 from rewriter.recipe import Recipe
@@ -99,8 +100,8 @@ class PairLearner(nn.Module):
         return {"loss": loss, "logits": logits}
 
 
-class SupportFamily:
-    """How pair models are opened, exported and judged."""
+class SupportFamily(Family):
+    """How pair models are trained, exported and judged."""
 
     about = "It reads a statement beside a piece of a page, and says whether that supports it, or says something else."
 
@@ -108,7 +109,7 @@ class SupportFamily:
         """Rows of `python -m papers.contradiction pairs`."""
         return read_pairs(path)
 
-    def open(self, recipe: Recipe, folder: Path, callback: Callable[[str], None]) -> SupportTraining:
+    def open(self, recipe: Recipe, folder: Path, callback: Callable[[str], None]) -> None:
         """The lower layers of the base with fresh heads."""
         part = _part(recipe)
         put_tokenizer(part.base, folder, callback)
@@ -119,7 +120,42 @@ class SupportFamily:
         for module in (bert.embeddings, *bert.encoder.layer[: part.frozen]):
             module.requires_grad_(False)
         torch.manual_seed(recipe.seed)
-        return SupportTraining(PairLearner(PairEncoder(bert)), recipe, folder / TOKENIZER)
+        self.model = PairLearner(PairEncoder(bert))
+        self._stage, self._tokenizer = recipe.stage, folder / TOKENIZER
+
+    def features(self, examples: Sequence[PairGroup], *, train: bool) -> PairFeatures:
+        """Pairs as tokens."""
+        return PairFeatures(examples, self._tokenizer)
+
+    def collate(self, items: Sequence[list[Row]]) -> dict[str, Any]:
+        """Groups as `ids`, `types`, `marks` `(n, longest)`, `labels` and `groups` `(n,)`."""
+        rows = [row for group in items for row in group]
+        return {
+            "ids": padded(row.ids for row in rows),
+            "types": padded(row.types for row in rows),
+            "labels": torch.tensor([row.label for row in rows]),
+            "groups": torch.tensor([n for n, group in enumerate(items) for _ in group]),
+            "marks": padded(row.marks for row in rows).bool(),
+        }
+
+    def groups(self) -> list[dict[str, Any]]:
+        """The heads learn faster; norms and biases do not decay."""
+        encoder = self.model.encoder
+        body = [parameter for parameter in encoder.bert.parameters() if parameter.requires_grad]
+        heads = [*encoder.whole.parameters(), encoder.word]
+        rate, decay = self._stage.learning_rate, self._stage.weight_decay
+        return [
+            {"params": [one for one in body if one.ndim > 1], "lr": rate, "weight_decay": decay},
+            {"params": [one for one in body if one.ndim < 2], "lr": rate, "weight_decay": 0.0},
+            {"params": heads, "lr": FASTER * rate, "weight_decay": 0.0},
+        ]
+
+    def save(self, folder: Path) -> dict[str, Any]:
+        """Write the weights, and the shape of the BERT beside them."""
+        encoder = self.model.encoder
+        encoder.bert.config.save_pretrained(folder / WEIGHTS)
+        torch.save(encoder.state_dict(), folder / WEIGHTS / STATES)
+        return {}
 
     def export(self, folder: Path, description: dict[str, Any]) -> tuple[dict[str, Any], list[Path]]:
         """Write the ONNX file from the weights. Raises TrainingError where there are none."""
@@ -150,53 +186,6 @@ class SupportFamily:
             own = [int(one) == n for one, right in zip(found, labels, strict=True) if right == label]
             shares[label] = round(sum(own) / max(1, len(own)), 4)
         return {}, shares
-
-
-class SupportTraining:
-    """A pair model in training."""
-
-    def __init__(self, model: PairLearner, recipe: Recipe, tokenizer: Path) -> None:
-        self.model = model
-        self._stage, self._tokenizer = recipe.stage, tokenizer
-
-    def features(self, examples: Sequence[PairGroup], *, train: bool) -> PairFeatures:
-        """Pairs as tokens."""
-        return PairFeatures(examples, self._tokenizer)
-
-    def collate(self, items: Sequence[list[Row]]) -> dict[str, Any]:
-        """Groups as `ids`, `types`, `marks` `(n, longest)`, `labels` and `groups` `(n,)`."""
-        rows = [row for group in items for row in group]
-        longest = max(len(row.ids) for row in rows)
-
-        def padded(values: Iterable[Sequence[int]]) -> Tensor:
-            return torch.tensor([[*one, *[0] * (longest - len(one))] for one in values])
-
-        return {
-            "ids": padded(row.ids for row in rows),
-            "types": padded(row.types for row in rows),
-            "labels": torch.tensor([row.label for row in rows]),
-            "groups": torch.tensor([n for n, group in enumerate(items) for _ in group]),
-            "marks": padded(row.marks for row in rows).bool(),
-        }
-
-    def groups(self) -> list[dict[str, Any]]:
-        """The heads learn faster; norms and biases do not decay."""
-        encoder = self.model.encoder
-        body = [parameter for parameter in encoder.bert.parameters() if parameter.requires_grad]
-        heads = [*encoder.whole.parameters(), encoder.word]
-        rate, decay = self._stage.learning_rate, self._stage.weight_decay
-        return [
-            {"params": [one for one in body if one.ndim > 1], "lr": rate, "weight_decay": decay},
-            {"params": [one for one in body if one.ndim < 2], "lr": rate, "weight_decay": 0.0},
-            {"params": heads, "lr": FASTER * rate, "weight_decay": 0.0},
-        ]
-
-    def save(self, folder: Path) -> dict[str, Any]:
-        """Write the weights, and the shape of the BERT beside them."""
-        encoder = self.model.encoder
-        encoder.bert.config.save_pretrained(folder / WEIGHTS)
-        torch.save(encoder.state_dict(), folder / WEIGHTS / STATES)
-        return {}
 
 
 def probabilities(path: Path, features: PairFeatures) -> np.ndarray[Any, np.dtype[np.float32]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rewriter.conditional import ConditionalRewriter, Decided, Form, Stop, read_description
-from rewriter.conditional_training import IGNORED, ConditionalFeatures, collate
+from rewriter.conditional_training import IGNORED, collate, conditional_features
 from rewriter.examples import RewriteExample
 from rewriter.load import describe
 from rewriter.protocol import Conversation, Message, Rewrite, RewriteGate, Term
@@ -80,7 +80,7 @@ def test_what_the_guard_would_refuse_or_the_term_rewriter_keeps_is_not_learned(f
     asked = row("What does it cost?", "What does a bus pass cost?")
     drops = row("What does it cost?", "Who may have a fishing licence?")
     kept = row("Where do I apply for a library card?", "Where do I apply for a library card?")
-    features = ConditionalFeatures([asked, drops, asked, kept], form, Words())
+    features = conditional_features([asked, drops, asked, kept], form, Words())
     assert len(features) == 2
     assert form.text(features[0]["input_ids"]).endswith("| bus pass")
     assert features[0] == features[1]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from rewriter.families import out_of_memory
 from rewriter.protocol import TrainingError
-from rewriter.training import out_of_memory
 
 pytestmark = pytest.mark.extended
 

@@ -124,8 +124,8 @@ def show(state: State, result: AdaptationResult) -> None:
     numeric = ("n", "before", "after", "p")
     table = open_table("questions", "level", "measure", *numeric, right=numeric)
     for change in result.changes:
-        numbers = (f"{change.questions:,}", f"{change.before:.3f}", f"{change.after:.3f}", f"{change.p:.3f}")
-        table.add_row(Text(change.group), change.level, change.measure, *numbers)
+        numbers = (f"{change.n:,}", f"{change.before:.3f}", f"{change.after:.3f}", f"{change.p:.3f}")
+        table.add_row(Text(change.set), change.level, change.measure, *numbers)
     state.out.print(table)
     p50 = {when: times[0] for when, times in result.milliseconds.items()}
     state.out.print(

@@ -21,8 +21,6 @@ from evaluation.held_out import (
     LEAST,
     REVIEWED,
     TRAIN,
-    HeldOutQuestion,
-    MeasuredChange,
     drawn,
     from_dialogs,
     from_reviewed,
@@ -31,7 +29,9 @@ from evaluation.held_out import (
     split,
     write_pairs,
 )
-from evaluation.questions import EvaluationError
+from evaluation.questions import EvaluationError, JudgedQuestion
+from evaluation.run_folder import Test
+from evaluation.sets import EvalSet, judged_set, placed
 from rewriter.load import REWRITERS, RunKind, Serving, describe, load_rewriter, verify
 from rewriter.protocol import RecipeError, Rewriter
 from rewriter.runs import check, promote, run_folder
@@ -165,17 +165,15 @@ class AdaptationPlan:
 
     def wanted(self) -> dict[str, Any]:
         """The plan as JSON values, to be recognised by."""
-        return (
-            {
-                "documents": [str(path) for path in self.documents],
-                "recipe": self.recipe,
-                "dialogs": str(self.dialogs or ""),
-                "also": [str(path) for path in self.also],
-                "questions": self.questions,
-            }
-            | ({"collection": self.collection} if self.collection else {})
-            | ({"reviewed": True} if self.reviewed else {})
-        )
+        return {
+            "documents": [str(path) for path in self.documents],
+            "recipe": self.recipe,
+            "dialogs": str(self.dialogs or ""),
+            "also": [str(path) for path in self.also],
+            "questions": self.questions,
+            "collection": self.collection,
+            "reviewed": self.reviewed,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +185,7 @@ class AdaptationResult:
 
     before: str
     after: str
-    changes: tuple[MeasuredChange, ...]
+    changes: tuple[Test, ...]
     milliseconds: dict[str, tuple[float, float]]
     reason: str
     promoted: bool
@@ -231,7 +229,7 @@ class Adaptation:
         return AdaptationResult(
             measured["before"],
             measured["after"],
-            tuple(MeasuredChange(**change) for change in measured["changes"]),
+            tuple(Test(**change) for change in measured["changes"]),
             {when: (p50, p95) for when, (p50, p95) in measured["milliseconds"].items()},
             measured["reason"],
             promoted,
@@ -261,7 +259,7 @@ class Adaptation:
         if self._rewrites:
             train, held = write_pairs(self._data, dialogs, self._plan.also)
             return {"train": train, "held out": held}
-        held, questions = 0, list[HeldOutQuestion]()
+        held, questions = 0, list[JudgedQuestion]()
         if dialogs is not None:
             held = write_pairs(self._data, dialogs, ())[1]
             questions = list(from_dialogs(dialogs.dialogs("train"), dialogs.propositions))
@@ -280,20 +278,22 @@ class Adaptation:
             train, _ = write_pairs(self._data, None, (learnt, *self._plan.also))
         else:
             with self._tools.searching(self._tools.serving()) as search:
-                questions = from_reviewed(learnt, cast("Collection", search.collection(self._plan.searched)))
+                questions = from_reviewed(learnt)
                 train = write_candidates(self._data / TRAIN, questions, self._plan.also, search, self._plan.searched)
-        return {"train": train, "held out": len(self._held())}
+        return {"train": train, "held out": len(self._held().judged)}
 
-    def _held(self) -> list[HeldOutQuestion]:
-        """The held-out questions whose answers have a place in the documents."""
-        if not self._plan.reviewed:
-            return list(from_dialogs(self._data / HELD, self._synth / "propositions.jsonl"))
+    def _held(self) -> EvalSet:
+        """The held-out questions, judged by passages and documents of the collection."""
+        if self._plan.reviewed:
+            questions = from_reviewed(self._data / HELD)
+        else:
+            questions = from_dialogs(self._data / HELD, self._synth / "propositions.jsonl")
         with self._tools.searching(self._tools.serving()) as search:
-            return list(from_reviewed(self._data / HELD, cast("Collection", search.collection(self._plan.searched))))
+            return placed(judged_set("held out", questions), cast("Collection", search.collection(self._plan.searched)))
 
     def _foretell(self) -> None:
         """Say where too little is held out to judge by; raises EvaluationError where nothing is."""
-        judges = sum(bool(question.needs_rewrite) for question in self._asked())
+        judges = sum(bool(question.needs_rewrite) for question in self._asked().questions)
         by_hand = "decide nothing: what is trained now can be promoted by hand alone"
         if self._plan.reviewed:
             talks = len((self._data / REVIEWED).read_text("utf-8").splitlines())
@@ -314,7 +314,7 @@ class Adaptation:
 
     def _evaluate(self) -> dict[str, Any]:
         """Compare the serving rewriter with the new run on the held-out questions."""
-        questions = self._asked()
+        chosen = self._asked()
         before = self._tools.serving()
         after = load_rewriter(self._run, Serving(timeout_seconds=PATIENT)) if self._rewrites else before
         measured, names = {}, {}
@@ -324,10 +324,10 @@ class Adaptation:
         ):
             with self._tools.searching(rewriter, reranker) as search:
                 names[when] = rewriter.name if self._rewrites or search.reranker is None else search.reranker.name
-                with self._tools.counting(f"searching with {names[when]} ({when})", len(questions)) as counted:
-                    measured[when] = measure(search, self._plan.searched, questions, counted=counted)
+                with self._tools.counting(f"searching with {names[when]} ({when})", len(chosen.questions)) as counted:
+                    measured[when] = measure(search, self._plan.searched, chosen, counted)
         return {
-            **asdict(judge(questions, measured["before"], measured["after"])),
+            **asdict(judge(chosen.questions, measured["before"], measured["after"])),
             **names,
             "milliseconds": {
                 when: [round(scores.p50_ms, 1), round(scores.p95_ms, 1)] for when, scores in measured.items()
@@ -345,10 +345,10 @@ class Adaptation:
         """A cross-encoder that was measured was opened already."""
         verify(folder, describe(folder, self._plan.kind))
 
-    def _asked(self) -> list[HeldOutQuestion]:
+    def _asked(self) -> EvalSet:
         """The held-out questions that decide. Raises EvaluationError where there are none."""
         chosen = drawn(self._held(), self._plan.questions, SEED)
-        if not chosen:
+        if not chosen.questions:
             raise EvaluationError(
                 "No held-out question has an answer that can be found in the documents: there is nothing to measure "
                 "on. Give more documents, or mark passages in further reviews."

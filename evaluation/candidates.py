@@ -12,9 +12,8 @@ from itertools import chain
 from pathlib import Path
 from typing import cast
 
-from evaluation.held_out import HeldOutQuestion
-from evaluation.questions import EvaluationError, Question
-from evaluation.sets import EvalSet, JudgedLevel
+from evaluation.questions import EvaluationError, JudgedQuestion, Question
+from evaluation.sets import EvalSet, judged_set, placed
 from index.collection import Collection
 from index.rerank import PASSAGE_TOKENS, QUESTION_TOKENS, CrossEncoderReranker, Reranker
 from rewriter.reranker_rows import RankedPassage, RerankExample, read_rows, write_rows
@@ -24,7 +23,7 @@ from text.files import replacing
 
 
 def write_candidates(
-    path: Path, questions: Iterable[HeldOutQuestion], also: Sequence[Path], search: TurnSearch, name: str
+    path: Path, questions: Iterable[JudgedQuestion], also: Sequence[Path], search: TurnSearch, name: str
 ) -> int:
     """Write rows to train a cross-encoder on: the questions with passages of the collection, and those of `also`.
 
@@ -32,7 +31,8 @@ def write_candidates(
     """
     # What is searched is a whole collection wherever something is adapted.
     collection = cast("Collection", search.collection(name))
-    examples = candidates(judged(questions, collection), collection, replace(search, reranker=None), search.reranker)
+    chosen = placed(judged_set("dialogs", questions), collection)
+    examples = candidates(chosen, collection, replace(search, reranker=None), search.reranker)
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as draft:
         count = write_rows(draft, chain(examples, chain.from_iterable(map(read_rows, also))))
@@ -41,27 +41,6 @@ def write_candidates(
             "No question of the dialogs has an answer in the documents: there is nothing to train on."
         )
     return count
-
-
-def judged(held_out: Iterable[HeldOutQuestion], collection: Collection) -> EvalSet:
-    """The questions as a set that is judged by passages and documents of the collection."""
-    document_ids = {document.id for document in collection.documents()}
-    questions = list[Question]()
-    passages: dict[str, dict[str, int]] = {}
-    documents: dict[str, dict[str, int]] = {}
-    for question in held_out:
-        questions.append(question)
-        for place in question.places:
-            if place.document_id in document_ids:
-                held = [
-                    passage.id
-                    for passage in collection.passages(place.document_id)
-                    if place.start < passage.end and passage.start < place.end
-                ]
-                passages.setdefault(question.id, {}).update(dict.fromkeys(held, 1))
-                documents.setdefault(question.id, {})[place.document_id] = 1
-    levels = (JudgedLevel("passage", passages), JudgedLevel("document", documents, "document"))
-    return EvalSet("dialogs", tuple(questions), levels)
 
 
 DEPTH = 40
@@ -81,10 +60,10 @@ def candidates(
     seed: int = 1,
 ) -> Iterator[RerankExample]:
     """The rows of a set judged by passages of `collection`; questions without a relevant one are left out."""
-    qrels, questions = chosen.levels[0].qrels, chosen.judged
+    relevant, questions = chosen.passages(), chosen.judged
     for done, question in enumerate(questions):
         progress(f"{chosen.name}: searching", done, len(questions))
-        wanted = [passage_id for passage_id, value in qrels.get(question.id, {}).items() if value > 0]
+        wanted = list(relevant.get(question.id, ()))
         searched = search.find(question.text, collection=collection.name, conversation=question.conversation, k=DEPTH)
         texts = {hit.passage.id: hit.passage.indexed_text for hit in searched.hits}
         listed = list(texts)
@@ -148,4 +127,4 @@ def pair_scores(reranker: CrossEncoderReranker, question: str, passages: Sequenc
     text = asking(question, QuestionContext(), lengths, scorer.cut) if lengths is not None else question
     text = scorer.cut(text, lengths.total if lengths is not None else QUESTION_TOKENS)[0]
     cut = [scorer.cut(passage, PASSAGE_TOKENS)[0] for passage in passages]
-    return [float(score) for score in scorer.score(text, cut)]
+    return [float(score) for score in scorer.score(text, cut)[0]]

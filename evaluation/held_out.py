@@ -1,6 +1,6 @@
-"""Held-out questions, where in the documents their answers stand, and two searches compared on them.
+"""Held-out questions, what answers them in the documents, and two searches compared on them.
 
-The questions are of dialogs that a language model wrote from propositions, each of which knows its place, or of turns
+The questions are of dialogs that a language model wrote from propositions, each of which knows its source, or of turns
 that people reviewed. Follow-ups and questions that stand alone are judged apart, at passage and document level;
 differences are tested by paired randomisation over whole conversations.
 """
@@ -9,24 +9,21 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from evaluation.metrics import per_question, randomisation
-from evaluation.questions import EvaluationError, Question, dialog_questions, document_id, spans
-from evaluation.run_folder import percentiles
+from evaluation.metrics import per_question
+from evaluation.questions import EvaluationError, JudgedQuestion, Question, Quote, dialog_questions
+from evaluation.retrieval import DEPTH, SYSTEM, Ranking
+from evaluation.run_folder import Test, percentiles, tested
+from evaluation.sets import EvalSet
 from rewriter.examples import read_examples, write_examples
 from rewriter.protocol import Conversation, Message
 from server.turn.search import TurnSearch
 from synth import Folder
 from text.files import replacing, write_text
-
-if TYPE_CHECKING:
-    from index.collection import Collection
-    from index.query import Hit
-
 
 TRAIN, HELD = "train.jsonl", "held.jsonl"
 
@@ -55,82 +52,52 @@ def write_pairs(data: Path, dialogs: Folder | None, rows: Sequence[Path]) -> tup
     return count, held
 
 
-def drawn(questions: Sequence[HeldOutQuestion], most: int, seed: int) -> list[HeldOutQuestion]:
-    """At most `most` questions, whole conversations, in an order the seed gives."""
-    dialogs: dict[str, list[HeldOutQuestion]] = {}
-    for question in questions:
+def drawn(chosen: EvalSet, most: int, seed: int) -> EvalSet:
+    """The set with at most `most` of its judged questions, whole conversations, in an order the seed gives."""
+    dialogs: dict[str, list[Question]] = {}
+    for question in chosen.judged:
         dialogs.setdefault(question.dialog, []).append(question)
     order = sorted(dialogs)
     random.Random(seed).shuffle(order)
-    chosen: list[HeldOutQuestion] = []
+    questions: list[Question] = []
     for dialog in order:
-        if len(chosen) >= most:
+        if len(questions) >= most:
             break
-        chosen += dialogs[dialog]
-    return chosen
+        questions += dialogs[dialog]
+    return replace(chosen, questions=tuple(questions))
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerSpan:
-    """A stretch of a document's text that answers a question; offsets count characters."""
+def from_dialogs(dialogs: Path, propositions: Path) -> Iterator[JudgedQuestion]:
+    """The follow-ups of a file of annotated dialogs, in order, each with the sentences of the documents that answer it.
 
-    document_id: str
-    start: int
-    end: int
-
-    @property
-    def id(self) -> str:
-        """Names the place in a run."""
-        return f"{self.document_id}\x1f{self.start}\x1f{self.end}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeldOutQuestion(Question):
-    """A question, and where what answers it stands."""
-
-    places: tuple[AnswerSpan, ...]
-
-    @property
-    def documents(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(place.document_id for place in self.places))
-
-
-def ranking(question: HeldOutQuestion, hits: Sequence[Hit]) -> list[str]:
-    """The hits as places: one that holds places of the question's as those, any other under its own id."""
-    ids: list[str] = []
-    for hit in hits:
-        passage = hit.passage
-        held = [
-            place.id
-            for place in question.places
-            if place.document_id == passage.document_id and place.start < passage.end and passage.start < place.end
-        ]
-        ids += [unit for unit in held or [passage.id] if unit not in ids]
-    return ids
-
-
-def from_dialogs(dialogs: Path, propositions: Path) -> Iterator[HeldOutQuestion]:
-    """The questions of a file of annotated dialogs, in order. Raises BadStore where a file is spoilt."""
+    Raises BadStore where a file is spoilt.
+    """
     from synth import read_dialogs, read_propositions
 
-    places = {
-        proposition.id: tuple(AnswerSpan(s.document_id, s.start, s.end) for s in proposition.sources)
-        or (AnswerSpan(proposition.document_id, proposition.start, proposition.end),)
+    quotes = {
+        proposition.id: Quote(proposition.document_id, proposition.source)
         for proposition in read_propositions(propositions)
     }
     for dialog in read_dialogs(dialogs):
         history: list[Message] = []
         for n, turn in enumerate(dialog.turns):
             if turn.asks and history:
-                yield HeldOutQuestion(
+                question = Question(
                     id=f"{dialog.dialog_id}#{n}",
                     dialog=dialog.dialog_id,
                     text=turn.text,
                     conversation=Conversation(tuple(history)),
                     rewrite=turn.rewrite or turn.text,
-                    places=tuple(place for unit in turn.relevant or () for place in places.get(unit, ())[:1]),
+                )
+                yield JudgedQuestion(
+                    question, quotes=tuple(quotes[unit] for unit in turn.relevant or () if unit in quotes)
                 )
             history.append(Message(turn.role, turn.text))
+
+
+def from_reviewed(path: Path) -> Iterator[JudgedQuestion]:
+    """The questions of a file of reviewed conversations that were judged wholly."""
+    return (judged for judged in dialog_questions(path) if judged.question.rewrite and judged.quotes)
 
 
 LEAST = 30
@@ -157,26 +124,6 @@ def split(everything: Path, train: Path, held: Path, seed: int) -> None:
     write_text(train, "".join(lines[half:]))
 
 
-def from_reviewed(path: Path, collection: Collection) -> Iterator[HeldOutQuestion]:
-    """Read the questions from a file of reviewed conversations that are complete and whose answers are still in the
-    collection."""
-    document_ids = {document.id for document in collection.documents()}
-    for judged_question in dialog_questions(path):
-        question, places = judged_question.question, list[AnswerSpan]()
-        for quote in judged_question.quotes:
-            if name := document_id(quote.document, document_ids):
-                places += [AnswerSpan(name, *at) for at in spans(collection.document(name).text, quote.text)[:1]]
-        if question.rewrite and places:
-            yield HeldOutQuestion(
-                id=f"{question.dialog}#{question.id}",
-                dialog=question.dialog,
-                text=question.text,
-                conversation=question.conversation,
-                rewrite=question.rewrite,
-                places=tuple(places),
-            )
-
-
 MEASURES = ("AP", "R@5", "R@10", "R@20", "nDCG@5")
 DECIDES = "AP"
 SURE = 0.05
@@ -195,69 +142,37 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class MeasuredChange:
-    """A measure before and after, over the questions of one group. `p` is of the difference, two-sided."""
-
-    group: Group
-    level: str
-    measure: str
-    questions: int
-    before: float
-    after: float
-    p: float
-
-    @property
-    def worse(self) -> bool:
-        """Whether it fell, surely."""
-        return self.after < self.before and self.p <= SURE
-
-    @property
-    def better(self) -> bool:
-        """Whether it rose, surely."""
-        return self.after > self.before and self.p <= SURE
-
-
-@dataclass(frozen=True, slots=True)
 class AdaptationVerdict:
-    """Whether the new rewriter may serve, why, and the changes behind it."""
+    """Whether the new rewriter may serve, why, and the changes behind it: tests whose set is the group."""
 
     promote: bool
     reason: str
-    changes: tuple[MeasuredChange, ...]
+    changes: tuple[Test, ...]
 
 
 def measure(
-    search: TurnSearch,
-    collection: str,
-    questions: Sequence[HeldOutQuestion],
-    k: int = 100,
-    counted: Callable[[], None] = lambda: None,
+    search: TurnSearch, collection: str, chosen: EvalSet, counted: Callable[[], None] = lambda: None
 ) -> Measured:
     """Search for every question as a turn would and judge what comes, passages and documents."""
-    passages: dict[str, list[str]] = {}
-    documents: dict[str, list[str]] = {}
-    seconds = list[float]()
-    for question in questions:
-        searched = search.find(question.text, collection=collection, conversation=question.conversation, k=k)
-        passages[question.id] = ranking(question, searched.hits)
-        documents[question.id] = list(dict.fromkeys(hit.passage.document_id for hit in searched.hits))
+    ranking, seconds = Ranking(SYSTEM), list[float]()
+    for question in chosen.questions:
+        searched = search.find(question.text, collection=collection, conversation=question.conversation, k=DEPTH)
+        ranking.add(question, searched.hits)
         seconds.append(searched.plan.rewrite.seconds)
         counted()
-    wanted = {
-        "passage": {
-            question.id: {place.id: 1 for place in question.places} for question in questions if question.places
-        },
-        "document": {question.id: dict.fromkeys(question.documents, 1) for question in questions if question.documents},
+    values = {
+        level.name: per_question(
+            ranking.at(level), {name: level.qrels[name] for name in ranking.found if level.qrels.get(name)}, MEASURES
+        )
+        for level in chosen.levels
     }
-    runs = {"passage": passages, "document": documents}
     p50, p95 = percentiles(seconds)
-    values = {level: per_question(runs[level], qrels, MEASURES) for level, qrels in wanted.items()}
     return Measured(values, 1e3 * p50, 1e3 * p95)
 
 
-def judge(questions: Sequence[HeldOutQuestion], before: Measured, after: Measured) -> AdaptationVerdict:
+def judge(questions: Sequence[Question], before: Measured, after: Measured) -> AdaptationVerdict:
     """Better for follow-ups, surely, at passage level; worse, surely, for nothing: only then may the new one serve."""
-    groups: dict[Group, list[HeldOutQuestion]] = {
+    groups: dict[Group, list[Question]] = {
         "follow-ups": [question for question in questions if question.needs_rewrite],
         "stand-alone": [question for question in questions if not question.needs_rewrite],
     }
@@ -267,42 +182,39 @@ def judge(questions: Sequence[HeldOutQuestion], before: Measured, after: Measure
         for level in ("passage", "document")
         for change in _changes(group, level, members, before, after)
     )
-    deciding = {(change.group, change.level): change for change in changes if change.measure == DECIDES}
+    deciding = {(change.set, change.level): change for change in changes if change.measure == DECIDES}
     follow = deciding.get(("follow-ups", "passage"))
-    if follow is None or follow.questions < LEAST:
-        count = follow.questions if follow else 0
+    if follow is None or follow.n < LEAST:
+        count = follow.n if follow else 0
         return AdaptationVerdict(
             False, f"{count} held-out follow-ups are too few to decide by ({LEAST} are needed).", changes
         )
     verdict = f"MAP of follow-ups {follow.before:.3f} → {follow.after:.3f} (p = {follow.p:.3f})"
-    if not follow.better:
+    if not (follow.p <= SURE and follow.difference > 0):
         return AdaptationVerdict(False, f"Follow-ups do not surely improve: {verdict}.", changes)
-    worse = [change for change in deciding.values() if change.worse]
+    worse = [change for change in deciding.values() if change.p <= SURE and change.difference < 0]
     if worse:
         drop = worse[0]
         return AdaptationVerdict(
             False,
-            f"{drop.group} get worse at {drop.level} level: "
-            f"MAP {drop.before:.3f} → {drop.after:.3f} (p = {drop.p:.3f}).",
+            f"{drop.set} get worse at {drop.level} level: MAP {drop.before:.3f} → {drop.after:.3f} (p = {drop.p:.3f}).",
             changes,
         )
     return AdaptationVerdict(True, f"{verdict}; questions that stand alone are no worse.", changes)
 
 
-def _changes(
-    group: Group, level: str, questions: Sequence[HeldOutQuestion], before: Measured, after: Measured
-) -> list[MeasuredChange]:
-    old, new = before.values[level], after.values[level]
-    judged = [question for question in questions if question.id in old and question.id in new]
+def _changes(group: Group, level: str, questions: Sequence[Question], before: Measured, after: Measured) -> list[Test]:
+    dialogs = {question.id: question.dialog for question in questions}
+    sides = [measured.values.get(level, {}) for measured in (before, after)]
+    judged = [name for name in dialogs if all(name in side for side in sides)]
     if not judged:
         return []
-    clusters = [question.dialog for question in judged]
-    changes = list[MeasuredChange]()
-    for name in MEASURES:
-        pairs = [(old[question.id][name], new[question.id][name]) for question in judged]
-        p = randomisation([b - a for a, b in pairs], clusters)
-        n = len(pairs)
-        changes.append(
-            MeasuredChange(group, level, name, n, sum(a for a, _ in pairs) / n, sum(b for _, b in pairs) / n, p)
+    return [
+        tested(
+            (group, level, measure),
+            ("before", "after"),
+            *({name: side[name][measure] for name in judged} for side in sides),
+            dialogs.__getitem__,
         )
-    return changes
+        for measure in MEASURES
+    ]

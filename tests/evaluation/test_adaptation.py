@@ -11,24 +11,21 @@ from pathlib import Path
 import pytest
 
 from evaluation.adaptation import Adaptation, AdaptationPlan, AdaptationState
-from evaluation.held_out import MEASURES, AnswerSpan, HeldOutQuestion, Measured, judge, ranking, write_pairs
-from evaluation.questions import EvaluationError
-from index.query import Hit
+from evaluation.held_out import MEASURES, Measured, judge, write_pairs
+from evaluation.questions import EvaluationError, Question
 from rewriter.examples import RewriteExample, read_examples, write_examples
 from rewriter.protocol import Conversation, Message, RecipeError, Rewriter
 from server.turn.search import TurnSearch
 from synth.folder import Folder
 
 
-def question(n: int, *, needs: bool, place: AnswerSpan = AnswerSpan("d", 0, 9)) -> HeldOutQuestion:  # noqa: B008  (frozen)
+def question(n: int, *, needs: bool) -> Question:
     history = Conversation((Message("user", "What is it?"), Message("assistant", "A thing.")))
     rewrite = "and then, thing?" if needs else "and then?"
-    return HeldOutQuestion(
-        id=f"t{n}#3", dialog=f"t{n}", text="and then?", conversation=history, rewrite=rewrite, places=(place,)
-    )
+    return Question(id=f"t{n}#3", dialog=f"t{n}", text="and then?", conversation=history, rewrite=rewrite)
 
 
-def measured(asked: list[HeldOutQuestion], value: float, jitter: int) -> Measured:
+def measured(asked: list[Question], value: float, jitter: int) -> Measured:
     rng = random.Random(jitter)
     values = {one.id: dict.fromkeys(MEASURES, value + rng.uniform(-0.05, 0.05)) for one in asked}
     return Measured({"passage": values, "document": values}, 1.0, 2.0)
@@ -61,18 +58,6 @@ def test_few_questions_decide_nothing() -> None:
     verdict = judge(asked, measured(asked, 0.1, 1), measured(asked, 0.9, 1))
     assert not verdict.promote
     assert "too few" in verdict.reason
-
-
-def test_a_hit_counts_as_the_places_it_holds() -> None:
-    from index.query import Passage
-
-    def hit(key: str, document: str, start: int, end: int) -> Hit:
-        passage = Passage(key, document, "", "x" * (end - start), start, end)
-        return Hit(passage, 1.0, {})
-
-    asked = question(1, needs=True, place=AnswerSpan("d", 10, 20))
-    hits = [hit("p1", "e", 10, 20), hit("p2", "d", 0, 10), hit("p3", "d", 15, 40), hit("p4", "d", 19, 25)]
-    assert ranking(asked, hits) == ["p1", "p2", asked.places[0].id]
 
 
 def test_a_state_that_cannot_be_read_says_so(tmp_path: Path) -> None:
@@ -174,6 +159,4 @@ def test_unfinished_dialogs_are_told(tmp_path: Path) -> None:
 def test_an_adaptation_may_search_a_collection_of_another_name() -> None:
     own, other = AdaptationPlan("town", (), "terms"), AdaptationPlan("town", (), "terms", collection="docs")
     assert (own.searched, other.searched) == ("town", "docs")
-    # Adaptations that were begun before there was a choice go on.
-    assert "collection" not in own.wanted()
-    assert other.wanted()["collection"] == "docs"
+    assert (own.wanted()["collection"], other.wanted()["collection"]) == ("", "docs")

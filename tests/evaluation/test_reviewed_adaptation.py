@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,11 +11,9 @@ import pytest
 from evaluation.adaptation import Adaptation, AdaptationPlan
 from evaluation.held_out import from_reviewed, split
 from evaluation.questions import EvaluationError
-from index.collection import Collection
 from rewriter.examples import read_examples
 from rewriter.load import RERANKERS
 from rewriter.reranker_rows import read_rows
-from testing.encoder import WordEncoder
 from tests.evaluation.test_reranking_adaptation import PAGE, THINGS, Tools
 
 
@@ -60,12 +57,11 @@ def test_a_cross_encoder_learns_from_half_of_the_reviews_and_the_other_half_judg
     judges = {json.loads(line)["dialog_id"] for line in (data / "held.jsonl").read_text("utf-8").splitlines()}
     assert len(judges) == 22
     assert not learnt & judges
-    follow = next(one for one in result.changes if (one.group, one.level) == ("follow-ups", "passage"))
-    assert follow.questions == 2 * 22
-    with closing(Collection.open(tmp_path / "collections", "town", WordEncoder())) as town:
-        asked = list(from_reviewed(data / "held.jsonl", town))
+    follow = next(one for one in result.changes if (one.set, one.level) == ("follow-ups", "passage"))
+    assert follow.n == 2 * 22
+    asked = list(from_reviewed(data / "held.jsonl"))
     assert len(asked) == 3 * 22
-    assert {one.dialog for one in asked} == judges
+    assert {one.question.dialog for one in asked} == judges
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ CountTokens = Callable[[str], int]
 
 
 @dataclass(frozen=True, slots=True)
-class _Unit:
+class Unit:
     """A piece that is not cut: a sentence, row, code block or a part of one; offsets into the document.
 
     `opening` opens the table or code in the middle of which it begins; it `leads` to what follows it.
@@ -74,10 +74,10 @@ def split(document: Document, max_tokens: int, count_tokens: CountTokens, at_mos
         if section.heading not in prefixes:
             prefixes[section.heading] = _prefix(document.title, section.heading, max_tokens, count_tokens)
         title, heading, room = prefixes[section.heading]
-        units = _units(document.text, section, room, count_tokens)
+        pieces = units(document.text, section, room, count_tokens)
         if at_most is not None:
-            units = _first(units, (at_most - len(passages)) * room)
-        passages += [_passage(document, section, title, heading, *span) for span in _packed(list(units), room)]
+            pieces = _first(pieces, (at_most - len(passages)) * room)
+        passages += [_passage(document, section, title, heading, *span) for span in _packed(list(pieces), room)]
         if at_most is not None and len(passages) >= at_most:
             return passages[:at_most]
     return passages
@@ -147,7 +147,8 @@ def _halved(title: str) -> str:
     return f"{half}…" if len(half) > 1 else ""
 
 
-def _units(text: str, section: Section, room: int, count_tokens: CountTokens) -> Iterator[_Unit]:
+def units(text: str, section: Section, room: int, count_tokens: CountTokens) -> Iterator[Unit]:
+    """The pieces of a section that are not cut further, each of at most `room` tokens."""
     header = ""
     for sentence in sentences(text[section.start : section.end]):
         start, end = section.start + sentence.start, section.start + sentence.end
@@ -159,18 +160,18 @@ def _units(text: str, section: Section, room: int, count_tokens: CountTokens) ->
         # A line of marks or a closing tag ends what stands before it.
         opens = sentence.opens and not _CLOSING.match(text, start, end)
         if tokens <= room:
-            yield _Unit(start, end, tokens, opens, heads or bool(_LEAD.match(text, start, end)), header)
+            yield Unit(start, end, tokens, opens, heads or bool(_LEAD.match(text, start, end)), header)
         else:
             fence = text[start:end].partition("\n")[0] if sentence.kind == "code" else ""
             opening = fence if _FENCE.match(fence) else ""
             for unit in _cut(text, start, end, room, count_tokens, by_line=sentence.kind == "code"):
-                yield _Unit(unit.start, unit.end, unit.tokens, opens, opening=header if opens else opening)
+                yield Unit(unit.start, unit.end, unit.tokens, opens, opening=header if opens else opening)
                 opens = False
         if heads:
             header = text[start:end] if end - start <= _LONGEST_OPENING else ""
 
 
-def _first(units: Iterator[_Unit], tokens: int) -> Iterator[_Unit]:
+def _first(units: Iterator[Unit], tokens: int) -> Iterator[Unit]:
     """Yield units until they have more than so many tokens: what further passages would hold is not looked at."""
     for unit in units:
         yield unit
@@ -179,7 +180,7 @@ def _first(units: Iterator[_Unit], tokens: int) -> Iterator[_Unit]:
             return
 
 
-def _cut(text: str, start: int, end: int, room: int, count_tokens: CountTokens, by_line: bool) -> Iterator[_Unit]:
+def _cut(text: str, start: int, end: int, room: int, count_tokens: CountTokens, by_line: bool) -> Iterator[Unit]:
     """Parts of what is too long: at line ends (code), else at blanks, else (no blanks) anywhere."""
     pieces = _lines(text, start, end) if by_line else _words(text, start, end)
     first, last, total = start, start, 0
@@ -196,7 +197,7 @@ def _cut(text: str, start: int, end: int, room: int, count_tokens: CountTokens, 
     yield from _unit(text, first, last, total)
 
 
-def _shatter(text: str, start: int, end: int, room: int, count_tokens: CountTokens, was_line: bool) -> Iterator[_Unit]:
+def _shatter(text: str, start: int, end: int, room: int, count_tokens: CountTokens, was_line: bool) -> Iterator[Unit]:
     """A single piece that alone is too long: a line at its blanks, a word by halves."""
     if was_line:
         yield from _cut(text, start, end, room, count_tokens, by_line=False)
@@ -212,10 +213,10 @@ def _shatter(text: str, start: int, end: int, room: int, count_tokens: CountToke
                 yield from _shatter(text, *half, room, count_tokens, False)
 
 
-def _unit(text: str, start: int, end: int, tokens: int) -> Iterator[_Unit]:
+def _unit(text: str, start: int, end: int, tokens: int) -> Iterator[Unit]:
     start, end = trim(text, start, end)
     if start < end:
-        yield _Unit(start, end, tokens, False)
+        yield Unit(start, end, tokens, False)
 
 
 def _lines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -232,7 +233,7 @@ def _words(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
             yield at, min(at + _MAX_WORD, word.end())
 
 
-def _packed(units: list[_Unit], room: int) -> Iterator[tuple[int, int, str]]:
+def _packed(units: list[Unit], room: int) -> Iterator[tuple[int, int, str]]:
     """Neighbouring units joined into as few and as even windows as borders of paragraphs allow, with what opens each.
 
     The cheapest way to cut is found from the end backwards: each passage costs 1, more if it stays

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -85,22 +85,15 @@ class Reranker(Protocol):
 class Scorer(Protocol):
     """A model that scores question and passage together, in any format."""
 
+    shows_states: bool
+    """Whether it can also show the states of what it reads."""
+
     def cut(self, text: str, tokens: int) -> tuple[str, int]:
         """The text's beginning of at most so many tokens, and how many those are."""
 
-    def score(self, question: str, passages: Sequence[str]) -> Scores:
-        """`(len(passages),)`, higher is better."""
-
-
-@runtime_checkable
-class StatesScorer(Scorer, Protocol):
-    """A scorer that can also show the states of what it reads."""
-
-    shows_states: bool
-
-    def with_states(self, question: str, passages: Sequence[str]) -> tuple[Scores, list[Encoding], list[Scores]]:
-        """Return the scores, and for each pair its tokens and their states `(tokens, width)`; empty lists where the
-        model shows none."""
+    def score(self, question: str, passages: Sequence[str]) -> tuple[Scores, list[Encoding], list[Scores]]:
+        """Scores `(len(passages),)`, higher is better; for each pair its tokens and their states `(tokens, width)`,
+        empty lists where the model shows none."""
 
 
 class CrossEncoderReranker:
@@ -131,7 +124,7 @@ class CrossEncoderReranker:
 
     @property
     def reader(self) -> Reranker | None:
-        return self if isinstance(self.scorer, StatesScorer) and self.scorer.shows_states else self.beside
+        return self if self.scorer.shows_states else self.beside
 
     def rerank(
         self,
@@ -158,12 +151,8 @@ class CrossEncoderReranker:
             # The first batch is always read: it is small, and without it the estimate would never mend.
             if scores and began + work / self._speed > deadline:
                 break
-            texts = [text for text, _ in cut]
-            if isinstance(self.scorer, StatesScorer):
-                logits, pairs, hidden = self.scorer.with_states(question, texts)
-                states += [_placed(*read) for read in zip(batch, pairs, hidden, strict=False)]
-            else:
-                logits = self.scorer.score(question, texts)
+            logits, pairs, hidden = self.scorer.score(question, [text for text, _ in cut])
+            states += [_placed(*read) for read in zip(batch, pairs, hidden, strict=False)]
             scores.extend(logits.tolist())
             self._learn(work, self._clock() - began)
         read_hits = [replace(hit, tokens=tokens) for hit, tokens in zip(hits, states, strict=False)]
@@ -183,15 +172,9 @@ class _OnnxScorer:
         self.shows_states = STATES in self._model.outputs
 
     def cut(self, text: str, tokens: int) -> tuple[str, int]:
-        offsets = self._model.token_offsets(text)
-        if len(offsets) <= tokens:
-            return text, len(offsets)
-        return text[: offsets[tokens - 1][1]], tokens
+        return _cut(text, self._model.token_offsets(text), tokens)
 
-    def score(self, question: str, passages: Sequence[str]) -> Scores:
-        return self.with_states(question, passages)[0]
-
-    def with_states(self, question: str, passages: Sequence[str]) -> tuple[Scores, list[Encoding], list[Scores]]:
+    def score(self, question: str, passages: Sequence[str]) -> tuple[Scores, list[Encoding], list[Scores]]:
         # One by one: nothing is padded, and int8 activations are scaled by the pair alone, not by its neighbours.
         pairs = self._model.tokenize([(question, passage) for passage in passages])
         outputs = [name for name in (LOGITS, STATES) if name in self._model.outputs] or self._model.outputs[:1]
@@ -203,6 +186,8 @@ class _OnnxScorer:
 
 class _SentenceTransformersScorer:
     """Any cross-encoder that sentence-transformers can load, on torch."""
+
+    shows_states = False
 
     def __init__(self, path_or_id: str) -> None:
         local_only = demand_loadable("cross-encoder", path_or_id)
@@ -219,12 +204,9 @@ class _SentenceTransformersScorer:
             encoded = self._model.tokenizer(
                 text, add_special_tokens=False, return_offsets_mapping=True, truncation=False, verbose=False
             )
-        offsets = encoded["offset_mapping"]
-        if len(offsets) <= tokens:
-            return text, len(offsets)
-        return text[: offsets[tokens - 1][1]], tokens
+        return _cut(text, encoded["offset_mapping"], tokens)
 
-    def score(self, question: str, passages: Sequence[str]) -> Scores:
+    def score(self, question: str, passages: Sequence[str]) -> tuple[Scores, list[Encoding], list[Scores]]:
         from torch.nn import Identity
 
         with self._lock:
@@ -232,7 +214,11 @@ class _SentenceTransformersScorer:
             scores = self._model.predict(
                 [(question, passage) for passage in passages], show_progress_bar=False, activation_fn=Identity()
             )
-        return np.asarray(scores, dtype=np.float32).reshape(len(passages))
+        return np.asarray(scores, dtype=np.float32).reshape(len(passages)), [], []
+
+
+def _cut(text: str, offsets: Sequence[tuple[int, int]], tokens: int) -> tuple[str, int]:
+    return (text, len(offsets)) if len(offsets) <= tokens else (text[: offsets[tokens - 1][1]], tokens)
 
 
 def load_reranker(path_or_id: str) -> Reranker:

@@ -99,6 +99,8 @@ class CachedEncoder(_Remembered):
 class CachedScorer(_Remembered):
     """A cross-encoder's scorer with a memory on disk."""
 
+    shows_states = False
+
     def __init__(self, scorer: Scorer, name: str, path: Path) -> None:
         super().__init__(path, name, 1)
         self.cut = scorer.cut
@@ -106,14 +108,14 @@ class CachedScorer(_Remembered):
         self.read = 0
         """Pairs that had to be read, and were not known."""
 
-    def score(self, question: str, passages: Sequence[str]) -> PairScores:
+    def score(self, question: str, passages: Sequence[str]) -> tuple[PairScores, list[Any], list[PairScores]]:
         keys = [_key(f"{question}\0{passage}") for passage in passages]
         missing = {key: passage for key, passage in zip(keys, passages, strict=True) if key not in self._known}
         if missing:
-            scores = self._scorer.score(question, list(missing.values()))
+            scores, _, _ = self._scorer.score(question, list(missing.values()))
             self._keep(list(missing), scores.astype(np.float32).reshape(-1, 1))
             self.read += len(missing)
-        return np.concatenate([self._journal.get(key) for key in keys])
+        return np.concatenate([self._journal.get(key) for key in keys]), [], []
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Propositions: stand-alone sentences that a model wrote from the windows of documents, each tied to its source span.
 
-A window is the stretch of a document that one request shows. Its borders fall between sentences and table rows, and
-within a code block only between its lines, where it alone is larger than a window. The sentences of an answer are
+A window is the stretch of a document that one request shows. Its borders fall between the pieces of which passages are
+made: sentences, table rows, and lines of long code. The sentences of an answer are
 aligned, checked and merged; what falls out is kept apart and counted. `reference` finds words that point at something a
 sentence does not name ("it", "this form", "and by mail?"): it knows English, and treats other languages as
 complete.
@@ -20,8 +20,9 @@ import numpy as np
 import regex
 from pydantic import BaseModel, ConfigDict, Field
 
-from index.documents import Document, Section
+from index.documents import Document
 from index.encoders import Encoder, Vectors
+from index.passages import CountTokens, units
 from synth.folder import read_rows
 from synth.tasks import InvalidAnswer, Task, chat_prompt, demand_language
 from text.languages import NAMES
@@ -110,8 +111,6 @@ def _owner_follows(tokens: list[str], place: int) -> bool:
     return any(token in {"their", "its", "his", "her"} for token in tokens[place + 1 : place + 5])
 
 
-CountTokens = Callable[[str], int]
-
 WINDOW_TOKENS = 600
 _FULL_ENOUGH = 0.6
 
@@ -157,56 +156,27 @@ class DocumentWindow:
 def windows(document: Document, max_tokens: int, count_tokens: CountTokens) -> Iterator[DocumentWindow]:
     """The windows of a document, in order, none without words.
 
-    Each counts at most `max_tokens` by `count_tokens`, unless a single sentence or row is larger.
+    Each counts at most `max_tokens` by `count_tokens`.
     """
     pieces: list[WindowPart] = []
     spent = number = 0
     for section in document.sections:
-        units = list(_units(document.text, section, max_tokens, count_tokens))
-        size = sum(tokens for _, _, tokens in units)
+        parts = units(document.text, section, max_tokens, count_tokens)
+        worded = [unit for unit in parts if any(map(str.isalnum, document.text[unit.start : unit.end]))]
+        size = sum(unit.tokens for unit in worded)
         # A section that fits into a window of its own is not torn for a few words of the one before it.
         apart = spent + size > max_tokens and (spent >= _FULL_ENOUGH * max_tokens or size <= max_tokens)
-        for place, (start, end, tokens) in enumerate(units):
-            if pieces and (spent + tokens > max_tokens or (apart and place == 0)):
+        for place, unit in enumerate(worded):
+            if pieces and (spent + unit.tokens > max_tokens or (apart and place == 0)):
                 yield DocumentWindow(document, number, tuple(pieces))
                 pieces, spent, number = [], 0, number + 1
             if pieces and pieces[-1].heading == section.heading and pieces[-1].start >= section.start:
-                pieces[-1] = WindowPart(section.heading, pieces[-1].start, end)
+                pieces[-1] = WindowPart(section.heading, pieces[-1].start, unit.end)
             else:
-                pieces.append(WindowPart(section.heading, start, end))
-            spent += tokens
+                pieces.append(WindowPart(section.heading, unit.start, unit.end))
+            spent += unit.tokens
     if pieces:
         yield DocumentWindow(document, number, tuple(pieces))
-
-
-def _units(text: str, section: Section, max_tokens: int, count_tokens: CountTokens) -> Iterator[tuple[int, int, int]]:
-    """Return the pieces that are not split: start, end and tokens."""
-    part = text[section.start : section.end]
-    for sentence in sentences(part):
-        start, end = sentence.start, sentence.end
-        if not any(map(str.isalnum, part[start:end])):
-            continue
-        tokens = max(1, count_tokens(part[start:end]))
-        if sentence.kind == "code" and tokens > max_tokens:
-            yield from _lines(part, section.start, start, end, max_tokens, count_tokens)
-        else:
-            yield section.start + start, section.start + end, tokens
-
-
-def _lines(
-    part: str, offset: int, start: int, end: int, max_tokens: int, count_tokens: CountTokens
-) -> Iterator[tuple[int, int, int]]:
-    """A long code block in stretches of whole lines."""
-    first, spent = start, 0
-    at = start
-    for line in part[start:end].splitlines(keepends=True):
-        tokens = count_tokens(line)
-        if spent and spent + tokens > max_tokens:
-            yield offset + first, offset + at, spent
-            first, spent = at, 0
-        at += len(line)
-        spent += max(1, tokens)
-    yield offset + first, offset + end, spent
 
 
 class SourceSpan(BaseModel):

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from index.encoders import Vectors
 from index.errors import CollectionCorrupt
-from index.stores.protocol import Mask, Neighbours, Take
+from index.stores import Mask, Neighbours, Take
 
 FILE = "vectors.npy"
 _CHUNK = 4096

@@ -196,7 +196,7 @@ def _reranked(bench: WhyBench, run: Mapping[str, Sequence[str]], scorer: Scorer)
         scores = dict[str, float]()
         for start in range(0, len(first), 10):
             names = first[start : start + 10]
-            scores |= dict(zip(names, map(float, scorer.score(asked, [text[name] for name in names])), strict=True))
+            scores |= dict(zip(names, map(float, scorer.score(asked, [text[name] for name in names])[0]), strict=True))
         read = sorted(first, key=lambda name: -scores[name])
         found[one.id] = [item.id for item in fuse([("found", 1.0, run[one.id]), ("read", 1.0, read)])]
     return found

@@ -17,7 +17,7 @@ import numpy as np
 
 from index.encoders import Vectors
 from index.errors import CollectionCorrupt, StorageError, StoreUnavailable
-from index.stores.protocol import EngineFailures, Mask, Neighbours, Take
+from index.stores import EngineFailures, Mask, Neighbours, Take
 from plugins.chroma.local_server import local_server
 from text.modules import need_extra
 

@@ -26,7 +26,7 @@ import numpy as np
 
 from index.encoders import Vectors
 from index.errors import CollectionCorrupt, StorageError, StoreUnavailable
-from index.stores.protocol import EngineFailures, Mask, Neighbours, Take, Weigh
+from index.stores import EngineFailures, Mask, Neighbours, Take, Weigh
 from text.modules import need_extra
 from text.words import tokenize
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,6 +36,8 @@ class Clock:
 class Numbers:
     """Scores a passage by the number it ends with, at a fixed speed in words a second."""
 
+    shows_states = False
+
     def __init__(self, clock: Clock, speed: float) -> None:
         self.clock = clock
         self.speed = speed
@@ -44,11 +47,11 @@ class Numbers:
         words = text.split()
         return (text, len(words)) if len(words) <= tokens else (" ".join(words[:tokens]), tokens)
 
-    def score(self, question: str, passages: Sequence[str]) -> Scores:
+    def score(self, question: str, passages: Sequence[str]) -> tuple[Scores, list[Any], list[Scores]]:
         self.read.extend(passages)
         longest = max(len(passage.split()) for passage in passages)
         self.clock.now += (longest + len(question.split())) * len(passages) / self.speed
-        return np.array([float(passage.split()[0]) for passage in passages], dtype=np.float32)
+        return np.array([float(passage.split()[0]) for passage in passages], dtype=np.float32), [], []
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +110,7 @@ def test_the_packaged_one_shows_the_states_of_the_words_that_it_reads(model_home
 def test_scores_are_those_of_the_model_in_torch_terms(reranker: Reranker, model_home: Path) -> None:
     """The logits of ms-marco-MiniLM-L-12 for the pair of its model card are about 9 and -4 or lower."""
     scorer = reranker.scorer  # type: ignore[attr-defined]
-    relevant, not_relevant = scorer.score(
+    (relevant, not_relevant), *_ = scorer.score(
         "How many people live in Berlin?",
         [
             "Berlin has a population of 3,520,031 registered inhabitants in an area of 891.82 square kilometers.",

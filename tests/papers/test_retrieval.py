@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -100,15 +101,17 @@ def test_what_a_cross_encoder_has_read_is_not_read_again(tmp_path: Path) -> None
     from papers.bench import CachedScorer, cached_reranker
 
     class Counting:
+        shows_states = False
+
         def cut(self, text: str, tokens: int) -> tuple[str, int]:
             return text, 1
 
-        def score(self, question: str, passages: Sequence[str]) -> Scores:
-            return np.array([len(passage) for passage in passages], dtype=np.float32)
+        def score(self, question: str, passages: Sequence[str]) -> tuple[Scores, list[Any], list[Scores]]:
+            return np.array([len(passage) for passage in passages], dtype=np.float32), [], []
 
     for expected in (3, 0):
         with CachedScorer(Counting(), "counting", tmp_path / "read.sqlite") as scorer:
-            assert [scorer.score("q", ["a", "bbb", "a"]).tolist(), scorer.score("r", ["a"]).tolist()] == [
+            assert [scorer.score("q", ["a", "bbb", "a"])[0].tolist(), scorer.score("r", ["a"])[0].tolist()] == [
                 [1, 3, 1],
                 [1],
             ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from typing import TYPE_CHECKING, TypeAlias
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -139,23 +140,6 @@ def bars(console: Console, unit: str = "") -> Iterator[Draw]:
 
 
 @contextmanager
-def progress(console: Console, doing: str, total: int) -> Iterator[Callable[[], None]]:
-    """A callback for each finished question, which tells how far that is."""
-    done = 0
-    report = progress_reporter()
-    with bars(console) as draw:
-        draw(doing, 0, total)
-
-        def advance() -> None:
-            nonlocal done
-            done += 1
-            report(doing, done, total)
-            draw(doing, done, total)
-
-        yield advance
-
-
-@contextmanager
 def stages(console: Console) -> Iterator[Draw]:
     """A callback told what is being done, how much is done and how much there is."""
     report = progress_reporter()
@@ -166,3 +150,12 @@ def stages(console: Console) -> Iterator[Draw]:
             draw(what, done, total)
 
         yield tell
+
+
+@contextmanager
+def progress(console: Console, doing: str, total: int) -> Iterator[Callable[[], None]]:
+    """A callback for each finished question, which tells how far that is."""
+    numbers = count(1)
+    with stages(console) as tell:
+        tell(doing, 0, total)
+        yield lambda: tell(doing, next(numbers), total)

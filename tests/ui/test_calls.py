@@ -12,8 +12,7 @@ from server.chat import ConversationSummary, Job, Principal, TurnRequest
 from server.chat.documents import pick, question_of
 from server.store.records import FileResult
 from tests.ui.fake_service import Answer, FakeService, Text
-from ui.calls import answered
-from ui.rail import grouped, job_problems, job_words
+from ui.calls import answered, grouped, job_problems, job_words
 
 
 @pytest.fixture

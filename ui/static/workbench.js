@@ -43,8 +43,8 @@ const bench = {
     return bench.element("div", null, { class: "scrolls", tabindex: 0, role: "region", "aria-label": label, "data-key": label }, made);
   },
   button: (text, onclick, more = {}) => bench.element("button", text, { type: "button", class: "button", "data-key": text, onclick, ...more }),
-  // Lines or stacked bars: `series` is [{name, points: [[x, y], …], colour}], the colour its place unless given, `named(x)` what stands below. The numbers are told in a table, too.
-  plot(title, series, { bars = false, named = String, wide = 640, high = 200 } = {}) {
+  // Stacked bars: `series` is [{name, points: [[x, y], …], colour}], the colour its place unless given, `named(x)` what stands below. The numbers are told in a table, too.
+  plot(title, series, named) {
     const svg = (name, more, ...children) => {
       const made = document.createElementNS("http://www.w3.org/2000/svg", name);
       for (const [key, value] of Object.entries(more)) made.setAttribute(key, value);
@@ -54,10 +54,9 @@ const bench = {
     const xs = [...new Set(series.flatMap((one) => one.points.map(([x]) => x)))].sort((a, b) => a - b);
     const at = series.map((one) => new Map(one.points));
     const colour = (which) => series[which].colour ?? which % 5;
-    const top = Math.max(1e-9, ...(bars ? xs.map((x) => at.reduce((sum, one) => sum + (one.get(x) ?? 0), 0)) : series.flatMap((one) => one.points.map(([, y]) => y))));
-    const left = 48, foot = 22, low = xs[0] ?? 0, step = (wide - left - 12) / Math.max(1, xs.length);
-    const span = Math.max(1e-9, (xs[xs.length - 1] ?? 1) - low);
-    const x = (value, n) => (bars ? left + step * n : left + ((wide - left - 12) * (value - low)) / span);
+    const top = Math.max(1e-9, ...xs.map((x) => at.reduce((sum, one) => sum + (one.get(x) ?? 0), 0)));
+    const wide = 640, high = 200, left = 48, foot = 22, step = (wide - left - 12) / Math.max(1, xs.length);
+    const x = (n) => left + step * n;
     const y = (value) => 8 + (high - foot - 8) * (1 - value / top);
     const drawn = svg("svg", { viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": title });
     for (const share of [0, 0.5, 1]) {
@@ -68,24 +67,17 @@ const bench = {
       );
     }
     const every = Math.max(1, Math.ceil(xs.length / 8));
-    xs.forEach((value, n) => n % every === 0 && drawn.append(svg("text", { x: x(value, n), y: high - 6 }, named(value))));
-    if (bars) {
-      xs.forEach((value, n) => {
-        let below = 0;
-        at.forEach((one, which) => {
-          const amount = one.get(value) ?? 0;
-          const mark = svg("rect", { x: x(value, n), y: y(below + amount), width: Math.max(1, Math.min(48, step - 2)), height: Math.max(0, y(below) - y(below + amount)), class: `fill${colour(which)}` });
-          mark.append(svg("title", {}, `${named(value)}: ${series[which].name} ${amount}`));
-          drawn.append(mark);
-          below += amount;
-        });
+    xs.forEach((value, n) => {
+      if (n % every === 0) drawn.append(svg("text", { x: x(n), y: high - 6 }, named(value)));
+      let below = 0;
+      at.forEach((one, which) => {
+        const amount = one.get(value) ?? 0;
+        const mark = svg("rect", { x: x(n), y: y(below + amount), width: Math.max(1, Math.min(48, step - 2)), height: Math.max(0, y(below) - y(below + amount)), class: `fill${colour(which)}` });
+        mark.append(svg("title", {}, `${named(value)}: ${series[which].name} ${amount}`));
+        drawn.append(mark);
+        below += amount;
       });
-    } else {
-      series.forEach((one, which) => {
-        drawn.append(svg("polyline", { points: one.points.map(([a, b]) => `${x(a)},${y(b)}`).join(" "), class: `line${colour(which)}` }));
-        if (one.points.length < 40) for (const [a, b] of one.points) drawn.append(svg("circle", { cx: x(a), cy: y(b), r: 2.5, class: `fill${colour(which)}` }));
-      });
-    }
+    });
     const key = bench.element("p", null, { class: "key" }, ...series.map((one, which) => bench.element("span", one.name, { class: `key${colour(which)}` })));
     const numbers = bench.element("details", null, { "data-keep": "open" }, bench.element("summary", "As numbers"),
       bench.table(["", ...series.map((one) => one.name)], xs.map((value) => [named(value), ...at.map((one) => (one.has(value) ? Number(one.get(value).toPrecision(4)) : ""))]), { label: title }));

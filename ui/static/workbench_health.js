@@ -26,12 +26,12 @@ async function show() {
       { name: "asked back", points: points((one) => one.asked), colour: 4 },
       { name: "refused", points: points((one) => one.refused) },
       { name: "failed", points: points((one) => one.failed), colour: 2 },
-    ], { bars: true, named }),
+    ], named),
     bench.plot("Sentences of answers", [
       { name: "supported", points: points((one) => one.sentences - one.unsupported) },
       { name: "unsupported", points: points((one) => one.unsupported) },
-    ], { bars: true, named }),
-    bench.plot("Seconds by stage, 95 % within", [{ name: "seconds", points: found.stages.map((one, n) => [n, one.p95]) }], { bars: true, named: (n) => found.stages[n].stage }),
+    ], named),
+    bench.plot("Seconds by stage, 95 % within", [{ name: "seconds", points: found.stages.map((one, n) => [n, one.p95]) }], (n) => found.stages[n].stage),
     stages,
   ] : []));
 }

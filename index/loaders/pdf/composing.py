@@ -10,16 +10,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from index.documents import PlacedText, Section
 from index.loaders.pdf.glyphs import Rectangle, TextLine, around
 from index.loaders.pdf.regions import DROPPED, REFERENCES, Region, heading_key
 from index.loaders.reading import clean, one_line
-
-if TYPE_CHECKING:
-    pass
-
 
 _BRACKETED = re.compile(r"\[[^\[\]]{1,24}\]")
 _NUMBERED = re.compile(r"(\d{1,3})\.?\s")

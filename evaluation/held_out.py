@@ -205,16 +205,10 @@ def judge(questions: Sequence[Question], before: Measured, after: Measured) -> A
 
 def _changes(group: Group, level: str, questions: Sequence[Question], before: Measured, after: Measured) -> list[Test]:
     dialogs = {question.id: question.dialog for question in questions}
-    sides = [measured.values.get(level, {}) for measured in (before, after)]
-    judged = [name for name in dialogs if all(name in side for side in sides)]
-    if not judged:
-        return []
-    return [
-        tested(
-            (group, level, measure),
-            ("before", "after"),
-            *({name: side[name][measure] for name in judged} for side in sides),
-            dialogs.__getitem__,
-        )
-        for measure in MEASURES
-    ]
+    old, new = before.values.get(level, {}), after.values.get(level, {})
+    judged = [name for name in dialogs if name in old and name in new]
+    changes = list[Test]()
+    for measure in MEASURES if judged else ():
+        was, now = ({name: side[name][measure] for name in judged} for side in (old, new))
+        changes.append(tested((group, level, measure), ("before", "after"), was, now, dialogs.__getitem__))
+    return changes

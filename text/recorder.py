@@ -15,7 +15,7 @@ import functools
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import Token
 from dataclasses import fields, is_dataclass
@@ -26,21 +26,16 @@ from opentelemetry import context as otel
 from opentelemetry.context import Context
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, SpanProcessor, TracerProvider
-from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON, Decision, ParentBased, StaticSampler
 from opentelemetry.trace import (
     INVALID_SPAN,
-    Link,
     Span,
-    SpanKind,
     Status,
     StatusCode,
     Tracer,
-    TraceState,
-    get_current_span,
     set_span_in_context,
 )
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-from opentelemetry.util.types import Attributes
 
 from text.sanitize import parts_of
 
@@ -82,32 +77,11 @@ class RecordingProcessor(SpanProcessor):
             recording.spans.append(span)
 
 
-class _RecordAll(Sampler):
-    """Record every span, and sample all but those of a caller that samples its own trace out."""
-
-    def should_sample(
-        self,
-        parent_context: Context | None,
-        trace_id: int,
-        name: str,
-        kind: SpanKind | None = None,
-        attributes: Attributes = None,
-        links: Sequence[Link] | None = None,
-        trace_state: TraceState | None = None,
-    ) -> SamplingResult:
-        caller = get_current_span(parent_context).get_span_context()
-        sampled = not caller.is_valid or caller.trace_flags.sampled
-        decision = Decision.RECORD_AND_SAMPLE if sampled else Decision.RECORD_ONLY
-        return SamplingResult(decision, attributes, caller.trace_state)
-
-    def get_description(self) -> str:
-        return "RecordAll"
-
-
 def open_provider() -> TracerProvider:
-    """Return a provider whose spans recordings keep."""
+    """Return a provider whose spans recordings keep, also those of a caller that samples its own trace out."""
+    kept = StaticSampler(Decision.RECORD_ONLY)
     provider = TracerProvider(
-        sampler=_RecordAll(),
+        sampler=ParentBased(ALWAYS_ON, remote_parent_not_sampled=kept, local_parent_not_sampled=kept),
         resource=Resource.create({"service.name": "anaphora"}),
         span_limits=SpanLimits(max_span_attributes=MAX_ATTRIBUTES),
         shutdown_on_exit=False,

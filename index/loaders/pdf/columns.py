@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from statistics import median
 from typing import TypeAlias
 
-from index.loaders.pdf.glyphs import PageWords, TextLine, commonest, line_of, overlap, rows_of
+from index.loaders.pdf.glyphs import PageWords, TextLine, commonest, line_of, rows_of
 
 _LEAST_ROWS = 3
 MOST_LINES = 2500
@@ -125,15 +125,8 @@ def _band(lines: list[TextLine], gutter: Strip) -> list[Column]:
 
 def _mended(lines: Sequence[TextLine]) -> list[TextLine]:
     """Lines of a title, or of names, in one piece where the file has torn them apart at the gutter."""
-    rows: list[list[TextLine]] = []
-    for line in sorted(lines, key=lambda line: line.middle):
-        if rows and overlap(rows[-1][0].y0, rows[-1][0].y1, line.y0, line.y1) >= 0.5:
-            rows[-1].append(line)
-        else:
-            rows.append([line])
     mended: list[TextLine] = []
-    for row in rows:
-        row.sort(key=lambda line: line.x0)
+    for row in rows_of(lines):
         at = len(mended)
         for line in row:
             if len(mended) > at and line.x0 - mended[-1].x1 < _TORN * min(line.height, mended[-1].height):
@@ -162,7 +155,7 @@ def _gutter(lines: Sequence[TextLine], x0: float, x1: float) -> Strip | None:
     height = median(line.height for line in lines)
     if not 12 * height <= x1 - x0 <= _WIDEST:
         return None
-    pairs = list(_neighbours(lines))
+    pairs = [pair for row in rows_of(lines) for pair in pairwise(row)]
     steps = int((x1 - x0) / _STEP) + 2
     between = [0] * (steps + 1)
     for left, right in pairs:
@@ -188,27 +181,6 @@ def _gutter(lines: Sequence[TextLine], x0: float, x1: float) -> Strip | None:
     ):
         return ends + 0.1, starts - 0.1
     return None
-
-
-def _neighbours(lines: Sequence[TextLine]) -> Iterator[tuple[TextLine, TextLine]]:
-    """Pair lines with the next line to their right, if there is one."""
-    ordered = sorted(lines, key=lambda line: line.y0)
-    tallest = max(line.y1 - line.y0 for line in lines)
-    for n, line in enumerate(ordered):
-        nearest: TextLine | None = None
-        for step in (-1, 1):
-            at = n + step
-            while 0 <= at < len(ordered) and abs(ordered[at].y0 - line.y0) <= tallest:
-                other = ordered[at]
-                if (
-                    other.x0 >= line.x1 - 1
-                    and overlap(line.y0, line.y1, other.y0, other.y1) > 0.3
-                    and (nearest is None or other.x0 < nearest.x0)
-                ):
-                    nearest = other
-                at += step
-        if nearest is not None:
-            yield line, nearest
 
 
 def _running(side: Sequence[TextLine], width: float) -> bool:

@@ -101,16 +101,19 @@ async def _serve(
     from server.audit_log import at_terminal
     from server.chat import open_service
     from server.plugins import parts
-    from ui import mount
+    from ui import load_page, mount
 
     async with open_service(settings) as opened:
         service = opened.as_principal(at_terminal())
         await service.admin.account("serve.start", detail={"settings": chosen})
+        # Documents are read while the page is imported: each takes seconds.
+        loading = asyncio.create_task(asyncio.to_thread(load_page))
+        preparing = asyncio.create_task(_prepare(service, state, sock, paths, group, loading))
+        await loading
         app = create_app(service, settings)
         mount(app, service)
         server = Server(app, settings.server)
         serving = asyncio.create_task(server.serve(sockets=[sock]))
-        preparing = asyncio.create_task(_prepare(service, state, sock, paths, group))
         following = {asyncio.create_task(task(opened)) for task in parts("tasks")}
         await asyncio.wait({serving, preparing}, return_when=asyncio.FIRST_COMPLETED)
         failed = preparing.done() and preparing.exception() is not None
@@ -127,8 +130,15 @@ async def _serve(
     return ExitCode.OK
 
 
-async def _prepare(service: ChatService, state: State, sock: socket.socket, paths: Sequence[Path], group: str) -> None:
-    """Index what is to be served, wait until questions are answered, and say where."""
+async def _prepare(
+    service: ChatService,
+    state: State,
+    sock: socket.socket,
+    paths: Sequence[Path],
+    group: str,
+    loading: asyncio.Task[None],
+) -> None:
+    """Index what is to be served, wait until questions are answered and the page is loaded, and say where."""
     from cli.index import advise
     from index.errors import IndexingError
     from server.api.running import address
@@ -152,6 +162,7 @@ async def _prepare(service: ChatService, state: State, sock: socket.socket, path
     summary = next((info for info in await service.collections.listing() if info.name == name), None)
     if summary:
         with state.err.status("loading"):
+            await asyncio.wait({loading})
             readiness = await _settled(service)
     for problem in (*readiness.problems, *readiness.warnings):
         state.err.print(problem, style="yellow")

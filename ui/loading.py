@@ -1,0 +1,34 @@
+"""Import the page and Gradio, without what only Gradio's own developers need of it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+def load_page() -> None:
+    """Import what the page consists of. It takes a second or two, and may be called in any thread."""
+    with _without_stubs():
+        import ui.app  # noqa: F401
+
+
+@contextmanager
+def _without_stubs() -> Iterator[None]:
+    """Keep Gradio from writing a type stub beside each of its components, which is two fifths of its import.
+
+    It looks for a component's source by `inspect.getfile`, and goes on where that raises OSError.
+    """
+    found = inspect.getfile
+
+    def getfile(thing: Any) -> str:
+        if str(getattr(thing, "__module__", "")).startswith("gradio."):
+            raise OSError("no stub is to be written")
+        return found(thing)
+
+    inspect.getfile = getfile  # type: ignore[assignment]  # whose parameter bears a builtin's name
+    try:
+        yield
+    finally:
+        inspect.getfile = found

@@ -228,8 +228,7 @@ def test_the_labels_of_a_drawing_go_on_with_no_paragraph(tmp_path: Path) -> None
     assert "house (3) sentence" not in text
 
 
-@pytest.mark.parametrize("ruled", [False, True])
-def test_a_caption_with_wide_blanks_is_no_row_of_its_table(tmp_path: Path, ruled: bool) -> None:
+def test_a_caption_with_wide_blanks_is_no_row_of_its_table(tmp_path: Path) -> None:
     page = Page()
     below = page.prose(LEFT, 80, 8, "wim", 470) + 20
     for row in (("Index", "MAP", "Change"), ("CN", "0.10", "+1"), ("BCN", "0.09", "-1"), ("WCN", "0.12", "+2")):
@@ -238,12 +237,39 @@ def test_a_caption_with_wide_blanks_is_no_row_of_its_table(tmp_path: Path, ruled
         below += 12
     for x, words in ((100, "Table 5: Boats"), (240, "counted at"), (400, "night")):
         page.line(x, below + 4, words)
-    for n in range(6 * ruled):
-        page.canvas.line(90, HEIGHT - below + 57 - 12 * n, 450, HEIGHT - below + 57 - 12 * n)
-    for x in (90, 230, 390, 450) * ruled:
-        page.canvas.line(x, HEIGHT - below + 57, x, HEIGHT - below - 3)
     page.prose(LEFT, below + 40, 8, "xen", 470)
     regions = page.regions(tmp_path)
     (table,) = [region for region in regions if region.kind == "table"]
     assert len(table.rows) == 4
     assert [region.text for region in regions if region.kind == "table_caption"] == ["Table 5: Boats counted at night"]
+
+
+def test_a_table_within_a_form_that_is_moved_keeps_its_header(tmp_path: Path) -> None:
+    page = paper()
+    page.canvas.showPage()
+    page.canvas.beginForm("sheet")
+    for n, row in enumerate((("Index", "MAP"), ("BL", "0.1170"), ("CN", "0.1179"), ("GS", "0.1193"))):
+        for x, cell in zip((LEFT + 5, LEFT + 65), row, strict=True):
+            page.line(x, 200 + 14 * n, cell)
+        for x in (LEFT, LEFT + 60, LEFT + 120):
+            page.canvas.line(x, HEIGHT - 190 - 14 * n, x, HEIGHT - 204 - 14 * n)
+    for n in range(5):
+        page.canvas.line(LEFT, HEIGHT - 190 - 14 * n, LEFT + 120, HEIGHT - 190 - 14 * n)
+    page.prose(LEFT, 300, 20, "ann")
+    page.canvas.endForm()
+    page.canvas.translate(0, 14)
+    page.canvas.doForm("sheet")
+    (table,) = (region for region in page.regions(tmp_path) if region.kind == "table")
+    assert [[cell.text for cell in row] for row in table.rows][:2] == [["Index", "MAP"], ["BL", "0.1170"]]
+
+
+def test_a_formula_of_several_lines_with_its_number_is_no_table(tmp_path: Path) -> None:
+    page = paper()
+    page.canvas.showPage()
+    below = page.prose(LEFT, 80, 8, "ann") + 20
+    for row in ("|Q| mj", "1 1", "MAP(Q) = |Q| X mj X P(Rjk)|(3)", "j=1 k=1"):
+        for x, cell in zip((LEFT + 30, LEFT + 200), row.rsplit("|", 1) if "(3)" in row else [row], strict=False):
+            page.line(x, below, cell)
+        below += 12
+    page.prose(LEFT, below + 20, 8, "cid")
+    assert not [region for region in page.regions(tmp_path) if region.kind == "table"]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from pypdfium2 import PdfPage
+    from pypdfium2 import PdfObject, PdfPage
 
 
 Rectangle: TypeAlias = tuple[float, float, float, float]
@@ -170,7 +170,7 @@ def _objects(page: PdfPage) -> Iterator[tuple[str, Rectangle]]:
     for at, item in enumerate(page.get_objects(filter=(pdfium.FPDF_PAGEOBJ_PATH, pdfium.FPDF_PAGEOBJ_IMAGE))):
         if at >= _MOST_OBJECTS:
             return
-        x0, y0, x1, y1 = item.get_bounds()
+        x0, y0, x1, y1 = _placed(item)
         if item.type == pdfium.FPDF_PAGEOBJ_IMAGE:
             yield "image", (x0, y0, x1, y1)
         elif x1 - x0 <= _THIN or y1 - y0 <= _THIN:
@@ -179,6 +179,16 @@ def _objects(page: PdfPage) -> Iterator[tuple[str, Rectangle]]:
         elif item.level == 0:
             for rule in _segments(item.raw):
                 yield "rule", rule
+
+
+def _placed(item: PdfObject) -> Rectangle:
+    """An object's box in the page's space; what a form holds has its box in the form's own."""
+    box: Rectangle = item.get_bounds()
+    form = item.container
+    while form is not None:
+        box = form.get_matrix().on_rect(*box)
+        form = form.container
+    return box
 
 
 def _segments(path: ctypes.c_void_p) -> Iterator[Rectangle]:

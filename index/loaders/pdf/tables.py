@@ -117,11 +117,6 @@ def _filled(grid: _Grid, words: Sequence[PageWord]) -> tuple[TextLine, set[int]]
         while row and not grid.floored(ys[row], xs[column], xs[column + 1]):
             row -= 1
         held.setdefault((row, column), []).append(word)
-    below = [word for (row, _), cell in sorted(held.items()) if row == max(held)[0] for word in cell]
-    if _CAPTION.match(" ".join(word.text for word in below)):
-        caption = {id(word) for word in below}
-        inside = [word for word in inside if id(word) not in caption]
-        held = {place: cell for place, cell in held.items() if place[0] != max(held)[0]}
     used_columns = sorted({column for _, column in held})
     used_rows = sorted({row for row, _ in held})
     if len(used_columns) < 2 or len(used_rows) < _LEAST_ROWS:
@@ -277,6 +272,8 @@ def _aligned(rows: Sequence[list[TextLine]]) -> TextLine | None:
         table.append([_cell([word for line in cell for word in line.words]) for cell in held])
     if len(spans) == 2 and all(not row[0].text or _ITEM.fullmatch(row[0].text) for row in table):
         return None  # a list
+    if [bool(_EQUATION.fullmatch(row[-1].text)) for row in table if row[-1].text] == [True]:
+        return None  # a formula with its number
     if len(rows) <= _FORMULA_ROWS and any("=" in cell.text or _SUM.search(cell.text) for row in table for cell in row):
         return None
     words = [word for row in rows for line in row for word in line.words]
@@ -332,5 +329,6 @@ _EVEN = 2.0
 _ALIGNED = 0.6
 _FORMULA_ROWS = 3
 _SUM = re.compile(r"[∑∏∫]")
+_EQUATION = re.compile(r"\(\d{1,3}[a-z]?\)")
 _CAPTION = re.compile(r"(?i)(?:table|figure|fig\.)\s+\d{1,3}\s*[:.]\s")
 _ITEM = re.compile(r"[•◦▪‣∙●○■·–—*.-]|\(?(?:\d{1,2}|[a-z]|[ivx]{1,4})[.)]")

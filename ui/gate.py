@@ -119,7 +119,10 @@ class PageGate:
 
 
 class _InLanguage:
-    """Hands on the page's frame in the language that is spoken: what it is, which way it is written, its words."""
+    """Hands on the page's frame in the language that is spoken: what it is, which way it is written, its words.
+
+    What Gradio says of itself to programs that preview links is taken out.
+    """
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -134,7 +137,8 @@ class _InLanguage:
         if message.get("more_body", False):
             return
         head = f'<html lang="{spoken()}" dir="{direction()}"'.encode()
-        body = re.sub(rb'<html\s+lang="en"', head, self._body, count=1)
+        body = re.sub(rb'<html\s+lang="en"', head, _PREVIEW.sub(b"", self._body), count=1)
+        body = body.replace(b"</head>", b"<title>Anaphora</title></head>", 1)
         if spoken() != ENGLISH:
             body = body.replace(b"<head>", b'<head><script src="locale.js"></script>', 1)
         headers = [(name, value) for name, value in self._start["headers"] if name.lower() != b"content-length"]
@@ -147,6 +151,7 @@ def _uncompressed(scope: Scope) -> list[tuple[bytes, bytes]]:
     return [(name, value) for name, value in scope["headers"] if name.lower() != b"accept-encoding"]
 
 
+_PREVIEW = re.compile(rb'<meta\s+(?:property="og:|name="twitter:)[^>]*>')
 _REPLACED = frozenset({b"content-type", b"content-length", b"transfer-encoding"})
 
 

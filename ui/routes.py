@@ -42,6 +42,7 @@ from server.plugins import workbench_files
 from text.translation import gettext, message, spoken, words
 from ui.safe_html import LONGEST, render_markdown
 from ui.templates import NO_STORE, page, static
+from ui.turns import TurnView
 
 router = APIRouter(include_in_schema=False)
 
@@ -58,17 +59,20 @@ async def locale() -> Response:
 async def shared_conversation(secret: str, service: Service) -> HTMLResponse:
     """A conversation as anybody with the link reads it."""
     try:
-        title, text = await service.conversations.open_shared(secret)
+        shared = await service.conversations.open_shared(secret)
     except NotFound:
-        title = text = ""
+        shared = None
+    turns = [TurnView.of(turn, ratable=False, own=False) for turn in shared.messages] if shared else []
+    for n, turn in enumerate(turns, 1):
+        turn.anchors = f"source-{n}"
     return page(
         "shared.html",
         {"script-src": "'none'"},
-        status=200 if text else 404,
+        status=200 if shared else 404,
         headers={**NO_STORE, "X-Robots-Tag": "noindex"},
-        title=title,
-        body=render_markdown(text),
-        style=Markup(static("prose.css") + static("text.css") + static("shared.css")),
+        shared=shared,
+        turns=turns,
+        style=Markup("".join(map(static, ("page.css", "workbench.css", "prose.css", "text.css", "shared.css")))),
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from markupsafe import Markup
 
@@ -32,7 +33,7 @@ from server.chat import (
 )
 from text.translation import gettext, message, ngettext
 from ui.annotations import Annotation, Chip, Doubt
-from ui.safe_html import render_markdown
+from ui.safe_html import link_target, render_markdown
 from ui.source_panel import sources_html, variant_name
 from ui.templates import render
 
@@ -158,6 +159,8 @@ class TurnView:
     """Whether whoever looks may ask it anew."""
     versions: Sequence[str] = ()
     """The versions of the turn, oldest first."""
+    anchors: str = ""
+    """With it citations are links to `#ANCHORS-NUMBER`, for a page without scripts."""
 
     @classmethod
     def of(cls, stored: StoredTurn, *, ratable: bool = True, own: bool = True, traced: bool = False) -> TurnView:
@@ -246,7 +249,8 @@ class TurnView:
                 cited.n,
                 numbers[cited.n],
                 key,
-                " › ".join((cited.title, *cited.heading)),
+                _label(cited),
+                f"#{self.anchors}-{numbers[cited.n]}" if self.anchors else "",
                 cited.attributed,
             )
             for key, cited in enumerate(self.shown_citations)
@@ -257,6 +261,17 @@ class TurnView:
                 place = sentence.answer_start, sentence.answer_end
                 marks.append(Doubt(*place, gettext(note), contradicted=sentence.contradicted))
         return marks
+
+    def cited_sources(self) -> list[dict[str, Any]]:
+        """The sources that are cited, in the order of the numbers that people read; quotes are HTML."""
+        numbers, sources = self.numbers, dict[int, dict[str, Any]]()
+        for cited in self.shown_citations:
+            new = {"n": cited.n, "number": numbers[cited.n], "label": _label(cited), "url": "", "quotes": []}
+            source = sources.setdefault(cited.n, new)
+            source["url"] = source["url"] or link_target(cited.url) or ""
+            if (quote := render_markdown(cited.quote)) not in source["quotes"]:
+                source["quotes"].append(quote)
+        return sorted(sources.values(), key=lambda source: source["number"])
 
     def notices(self) -> list[Notice]:
         notices = []
@@ -347,6 +362,10 @@ class TurnView:
             turn=self.id or "",
             detailed=self.traced,
         )
+
+
+def _label(cited: CitationEvent) -> str:
+    return " › ".join((cited.title, *cited.heading))
 
 
 def _whole(passage: Evidence, marker: re.Match[str]) -> CitationEvent:

@@ -1,8 +1,8 @@
 """The script that a web site loads, the page in its frame, and the questions from there.
 
-The site's page can reach the frame and nothing in it. The key in the script tag is public, so only a reader's is taken.
-The script and the page are absent until the settings name a site. Answers reach the frame as HTML of the one renderer
-(`ui.safe_html`), which the chat page uses, too.
+The site's page can reach the frame and nothing in it. The key in the script tag is public, so only one that opens
+nothing else is taken. The script and the page are absent until the settings name a site. Answers reach the frame as
+HTML of the one renderer (`ui.safe_html`), which the chat page uses, too.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ async def ask(body: WidgetTurn, service: Service) -> Response:
     """Answer a visitor's question. The event `shown` before `done` has the answer and its sources as HTML.
 
     The turn is kept as `plugins.widget.keep` says; `kept` of `shown` is false where it is not. Takes a key of the role
-    `reader` alone, and only where sites are named.
+    `visitor` alone, and only where sites are named.
     """
     keep, visited = demand_site(service).keep, for_visitor(service, body.visitor)
     await count_turn(visited)
@@ -155,19 +155,10 @@ async def _events(turn: RunningTurn, view: TurnView, kept: bool) -> AsyncIterato
 
 
 def _shown(view: TurnView) -> dict[str, Any]:
-    sources: dict[int, dict[str, Any]] = {}
-    for cited in view.citations:
-        label = " › ".join((cited.title, *cited.heading))
-        source = sources.setdefault(
-            cited.n, {"n": cited.n, "number": view.numbers[cited.n], "label": label, "url": "", "quotes": []}
-        )
-        source["url"] = source["url"] or link_target(cited.url) or ""
-        if (quote := str(render_markdown(cited.quote))) not in source["quotes"]:
-            source["quotes"].append(quote)
     return {
         "type": "shown",
         "html": str(view.answer_html()),
-        "sources": sorted(sources.values(), key=lambda source: source["number"]),
+        "sources": view.cited_sources(),
         "notices": [notice.text for notice in view.notices() if notice.kind != "refused"],
     }
 

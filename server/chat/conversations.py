@@ -147,9 +147,9 @@ class ConversationService(ServiceBase):
         found_or_missing(await self._write(credentials.unshare, key, share), "share", share_id)
 
     @requires("ready")
-    async def open_shared(self, secret: str) -> tuple[str, str]:
-        """The title of a link's conversation, and all of it as Markdown, as whoever gave the link may read it now.
-        Raises NotFound for any other reason."""
+    async def open_shared(self, secret: str) -> ConversationDetail:
+        """The conversation of a link, as whoever gave the link may read it now. Raises NotFound for any other
+        reason."""
         shared_as = None
         if self.core.settings.server.share_days:
             shared_as = await self._read(credentials.find_share, secret)
@@ -159,4 +159,4 @@ class ConversationService(ServiceBase):
         self.note("conversation.opened", key, collection=read.collection)
         # What the giver thought of answers is not for others.
         turns = tuple(turn.model_copy(update={"feedback": None}) for turn in read.messages)
-        return read.title, conversations.as_markdown(read.model_copy(update={"messages": turns}))
+        return read.model_copy(update={"messages": turns})

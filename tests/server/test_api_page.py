@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -45,7 +46,12 @@ def test_the_page_itself_and_links_to_it_are_answered(page: Any) -> None:
     link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
     own = {"Origin": page.url, "Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}
     with page.client() as client:
-        assert client.get("/", headers=link).status_code == 200
+        opened = client.get("/", headers=link)
+        assert opened.status_code == 200
+        assert "<title>Anaphora</title>" in opened.text
+        assert not re.search(r"og:|twitter:|Click to try out", opened.text), (
+            "a preview of a link says nothing of Gradio"
+        )
         assert client.get("/config", headers=own).status_code == 200
         assert client.post("/v1/conversations", json={}, headers=link).status_code == 403
 

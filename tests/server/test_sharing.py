@@ -56,7 +56,11 @@ def test_a_link_shows_what_its_giver_may_read_and_ends(
         page = opened(made["path"])
         assert page.status_code == 200
         assert "Ten weeks" in page.text
-        assert "leave.md" in page.text, "a source is named"
+        assert '<a class="chip" href="#source-1-1"' in page.text
+        source = page.text.partition('id="source-1-1"')[2]
+        assert '<blockquote class="prose-text"><p>Parental leave lasts' in source
+        named = '<meta property="og:title" content="How long is &lt;b&gt;parental&lt;/b&gt; leave?">'
+        assert named in page.text, "a preview of the link names the conversation"
         assert "<script" not in page.text
         assert "<img" not in page.text
         assert "<b>" not in page.text

@@ -6,6 +6,7 @@ Each call takes one JSON object, whose members are the parameters of its method,
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -215,12 +216,13 @@ def conversations_html(
     conversations: Sequence[ConversationSummary], query: str = "", *, all_changed: bool = True
 ) -> Markup:
     """The list; with `query`, what a search for it found, as one group. `all_changed`: also those of others may be
-    renamed and deleted."""
+    renamed and deleted. Of those with one title each has its time."""
     if query:
         groups = {gettext("Found"): list(conversations)} if conversations else {}
     else:
         groups = grouped(conversations, datetime.now())
-    return render("conversations.html", groups=groups, query=query, all_changed=all_changed)
+    alike = Counter(one.title for one in conversations)
+    return render("conversations.html", groups=groups, query=query, all_changed=all_changed, alike=alike)
 
 
 _STATES = {

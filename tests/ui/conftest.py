@@ -120,7 +120,7 @@ ANSWERS = {
     "glaze": POISONED_ANSWER,
     "saucer": "The saucer is made of oak [[made of oak]].",
     "tale": "".join(f"Once upon a time there was kettle {n} [[kettle]]. " for n in range(5)),
-    "story": "".join(f"Once upon a time there was kettle {n} [[kettle]]. " for n in range(300)),
+    "story": "Once upon a time there was a kettle [[kettle]]. It",
 }
 
 SENTENCES = threading.Semaphore(0)
@@ -128,7 +128,8 @@ SENTENCES = threading.Semaphore(0)
 
 
 def answer(request: dict[str, Any]) -> Iterator[str]:
-    """The words of the answer whose key the question holds; a tale waits before each sentence.
+    """The words of the answer whose key the question holds; a tale waits before each sentence, a story for its reader
+    to leave.
 
     `[[some words]]` in it becomes the number of the passage of the prompt that holds them, as a model would cite it.
     """
@@ -146,6 +147,8 @@ def answer(request: dict[str, Any]) -> Iterator[str]:
         if key == "tale" and word == "Once ":
             SENTENCES.acquire(timeout=90)
         yield word
+    if key == "story":
+        threading.Event().wait(600)
 
 
 @pytest.fixture(scope="module")

@@ -154,6 +154,7 @@ def test_several_conversations_are_found_by_day_and_deleted_at_once(visitor: Vis
     page.fill("#find", time.strftime("%Y-%m descale"))
     page.wait_for_selector(".conversation >> nth=2")
     assert page.locator(".conversation .pick").first.is_hidden()
+    assert re.fullmatch(r".* 20\d\d.*:\d\d.*", page.inner_text(".conversation:first-child time")), "alike but for this"
     page.click("[data-action=choose]")
     before = page.locator(".conversation").count()
     page.check(".conversation >> nth=0 >> .pick")

@@ -19,6 +19,8 @@ async function list() {
   // What was asked for last is shown, and a title that is being written stays.
   if (!answer || mine !== listing || element.querySelector(".rename")) return;
   anaphora.patch(part("list"), answer.html);
+  const clock = new Intl.DateTimeFormat(document.documentElement.lang, { dateStyle: "medium", timeStyle: "short" });
+  element.querySelectorAll(".conversation time").forEach((time) => { time.textContent = clock.format(1000 * time.dataset.seconds); });
   mark();
 }
 // One stop for the whole list: the arrow keys lead from one conversation to the next.

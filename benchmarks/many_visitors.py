@@ -123,7 +123,7 @@ def main(args: argparse.Namespace) -> None:
     told = {**os.environ, **environment}
     subprocess.run([*run, "index", str(args.folder), "--collection", "visited"], env=told, check=True)
     made = subprocess.run(
-        [*run, "keys", "create", "site", "--role", "reader"], env=told, capture_output=True, check=True
+        [*run, "keys", "create", "site", "--role", "visitor"], env=told, capture_output=True, check=True
     )
     key = made.stdout.decode().split()[-1]
     with process(*run, "serve", environment=environment) as server:

@@ -94,7 +94,7 @@ def served(settings: Settings, docs: Path) -> Iterator[dict[str, Any]]:
             while not (job := await service.admin.job(job.id)).finished:  # noqa: ASYNC110
                 await asyncio.sleep(0.2)
             _, key = await service.core.database.write(
-                lambda connection: credentials.create_key(connection, "site", "reader", frozenset({"default"}))
+                lambda connection: credentials.create_key(connection, "site", "visitor", frozenset({"default"}))
             )
             app = create_app(service, settings)
             mount(app, service)

@@ -27,10 +27,10 @@ def create(
     context: typer.Context,
     name: Annotated[str, typer.Argument(help="Owner of the key, or its purpose.")],
     role: Annotated[
-        Literal["reader", "agent", "operator"] | None,
+        Literal["visitor", "reader", "agent", "operator"] | None,
         typer.Option(
-            help="reader asks; agent also reviews and rates; operator also manages. Without it: operator, or reader "
-            "where a group is named."
+            help="visitor asks by the widget alone; reader asks; agent also reviews and rates; operator also manages. "
+            "Without it: operator, or reader where a group is named."
         ),
     ] = None,
     group: Annotated[

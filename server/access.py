@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, cast, get_args
 
-Role: TypeAlias = Literal["reader", "agent", "operator"]
-"""reader: asks. agent: also reviews, rates, sees traces. operator: also manages documents, keys, runs."""
+Role: TypeAlias = Literal["visitor", "reader", "agent", "operator"]
+"""visitor: asks from a web site, whose page shows the key. reader: asks. agent: also reviews, rates, sees traces.
+operator: also manages documents, keys, runs."""
 
 ROLES: tuple[Role, ...] = get_args(Role)
 """From the least to the most."""
@@ -92,9 +93,9 @@ Action: TypeAlias = Literal[
 ]  # fmt: skip
 
 NEEDS: Mapping[Action, Role] = {
-    "ready": "reader",
+    "ready": "visitor",
     # Questions and searches, over collections that are granted.
-    "ask": "reader",
+    "ask": "visitor",
     # Collections with their documents, and the rows one sees.
     "read": "reader",
     # One's own conversations; those of others are changed by operators.

@@ -44,6 +44,7 @@ class Plugin:
     button in it with `data-action="call"` makes the page call `data-call` with the fields of the `data-form` around it,
     in whose place the call's `html` stands then. `visitor_calls` names those page calls that visitors of a web site may
     make, too; with one, the plugin's `turn_parts` stand below their turns.
+    A key of the role `visitor` reaches what is below `visitor_paths`, and nothing else.
 
         >>> Plugin(name="hello", summary="Say hello.", commands={"hello": "plugins.hello.command:app"})
     """
@@ -71,6 +72,7 @@ class Plugin:
     replies: tuple[str, ...] = ()
     standing_messages: tuple[str, ...] = ()
     visitor_calls: frozenset[str] = frozenset()
+    visitor_paths: frozenset[str] = frozenset()
 
 
 class SettingsGroup(BaseModel):
@@ -142,7 +144,7 @@ def workbench_files(tab: str, suffix: str, settings: Mapping[str, Any]) -> str:
 
 
 def paths(kind: str) -> frozenset[str]:
-    """Return the union of one set of paths ("public_paths", "shared_paths", "framed_paths") over all plugins."""
+    """Return the union of one set of paths, such as "public_paths", over all plugins."""
     return frozenset().union(*(getattr(plugin, kind) for plugin in installed_plugins().values()))
 
 

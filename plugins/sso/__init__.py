@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Self
+from typing import Literal, Self, TypeAlias
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, model_validator
 
-from server.access import DEFAULT_GROUP, EVERY_GROUP, ROLES, Principal, Role, SignInFailed
+from server.access import DEFAULT_GROUP, EVERY_GROUP, ROLES, Principal, SignInFailed
 from server.plugins import Plugin, SettingsGroup
 from text.files import is_name
 from text.sanitize import sanitize_line
@@ -28,6 +28,8 @@ ID_CHARS = 400
 
 PERSON_CHARS = 100
 """A longer name is cut."""
+
+PersonsRole: TypeAlias = Literal["reader", "agent", "operator"]
 
 GROUPS = 200
 """In more groups nobody is: the first in the order of their names count."""
@@ -59,10 +61,10 @@ class SsoSettings(SettingsGroup):
         description="The header that lists a person's groups, with `,` or `|` between them, who must be in one; empty "
         f"puts everybody into the group `{DEFAULT_GROUP}`.",
     )
-    roles: dict[str, Role] = Field(
+    roles: dict[str, PersonsRole] = Field(
         {}, description="Which groups make an `agent` or `operator` of their members; the highest counts."
     )
-    default_role: Role = Field("reader", description="Role of everybody else.")
+    default_role: PersonsRole = Field("reader", description="Role of everybody else.")
     every_group: tuple[str, ...] = Field(
         (),
         description="Groups whose members reach every collection; the operators among them may manage the server.",

@@ -19,6 +19,7 @@ plugin = Plugin(
     public_paths=frozenset({"/widget", "/widget.js"}),
     shared_paths=frozenset({"/widget.js"}),
     framed_paths=frozenset({"/widget"}),
+    visitor_paths=frozenset({"/v1/widget/"}),
 )
 
 

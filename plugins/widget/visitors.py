@@ -28,15 +28,15 @@ _MINUTE, _HOUR = 60, 3600
 
 
 def demand_site(service: ChatService) -> WidgetSettings:
-    """Return the settings. Raises Forbidden unless they name a site and the key is a reader's."""
+    """Return the settings. Raises Forbidden unless they name a site and the key is a visitor's."""
     settings = service.settings.of(WidgetSettings)
     if not settings.origins:
         raise Forbidden("The widget is off; an operator names its sites with plugins.widget.origins.")
     who = service.principal
-    if who.role != "reader" or not who.id.startswith("key:"):
+    if who.role != "visitor":
         raise Forbidden(
-            "The widget takes a key of the role reader alone: whoever sees the site can read it. Make one with "
-            "`anaphora keys create NAME --role reader`."
+            "The widget takes a key of the role visitor alone, which opens nothing else: whoever sees the site can "
+            "read it. Make one with `anaphora keys create NAME --role visitor`."
         )
     return settings
 

@@ -359,7 +359,7 @@ class TraceSettings(SettingsGroup):
     otlp_endpoint: str = Field("", description="OpenTelemetry collector (OTLP over HTTP); empty exports nothing.")
 
 
-LimitedRole: TypeAlias = Literal["reader", "agent", "operator", "local"]
+LimitedRole: TypeAlias = Literal["visitor", "reader", "agent", "operator", "local"]
 Quota: TypeAlias = Annotated[int, Field(ge=0)] | dict[LimitedRole, Annotated[int, Field(ge=0)]]
 """One number for everybody with a key or a login, or one for each role; a role that is not named has no limit."""
 

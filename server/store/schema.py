@@ -7,7 +7,7 @@ database adds its forms of SQL with `sqlalchemy.ext.compiler.compiles`. A change
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -45,7 +45,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import GenericFunction
 from sqlalchemy.types import TypeEngine
 
-from server.access import DEFAULT_GROUP, Principal
+from server.access import DEFAULT_GROUP, ROLES, Principal
 from server.plugins import parts
 
 if TYPE_CHECKING:
@@ -57,26 +57,30 @@ METADATA = MetaData()
 TURN_STATUSES = ("pending", "answered", "quoted", "asked", "refused", "failed", "interrupted")
 
 
-def _turns_may_be_asked(change: Operations) -> None:
-    """Let a turn have the status `asked`."""
-    connection = change.get_bind()
-    if connection.dialect.name != "sqlite":
-        change.drop_constraint("turns_status_check", "turns")
-        change.create_check_constraint("turns_status_check", "turns", _in("status", *TURN_STATUSES))
-        return
-    # SQLite alters no constraint; editing the table's text is its documented way where the rows stay as they are.
-    connection.exec_driver_sql("PRAGMA writable_schema = ON")
-    connection.exec_driver_sql(
-        "UPDATE sqlite_master SET sql = replace(sql, ?, ?) WHERE type = 'table' AND name = 'turns'",
-        ("'quoted', 'refused'", "'quoted', 'asked', 'refused'"),
-    )
-    connection.exec_driver_sql("PRAGMA writable_schema = RESET")
+def _allow(table: str, column: str, old: str, new: str, values: Sequence[str]) -> Callable[[Operations], None]:
+    """Return a revision after which a column may have `values`: in the list of them `new` stands for `old`."""
+
+    def change(operations: Operations) -> None:
+        connection = operations.get_bind()
+        if connection.dialect.name != "sqlite":
+            operations.drop_constraint(f"{table}_{column}_check", table)
+            operations.create_check_constraint(f"{table}_{column}_check", table, _in(column, *values))
+            return
+        # SQLite alters no constraint; editing the table's text is its documented way where the rows stay as they are.
+        connection.exec_driver_sql("PRAGMA writable_schema = ON")
+        connection.exec_driver_sql(
+            "UPDATE sqlite_master SET sql = replace(sql, ?, ?) WHERE type = 'table' AND name = ?", (old, new, table)
+        )
+        connection.exec_driver_sql("PRAGMA writable_schema = RESET")
+
+    return change
 
 
 REVISIONS: dict[str, Callable[[Operations], None]] = {
     "0001": lambda _: None,
-    "0002": _turns_may_be_asked,
+    "0002": _allow("turns", "status", "'quoted', 'refused'", "'quoted', 'asked', 'refused'", TURN_STATUSES),
     "0003": lambda change: change.execute("DROP TABLE IF EXISTS standalone"),
+    "0004": _allow("keys", "role", "('reader',", "('visitor', 'reader',", ROLES),
 }
 """What changes the tables of an older database, in order; new ones are made as they stand here."""
 
@@ -187,7 +191,7 @@ KEYS = _table(
     *_times("used", "revoked", "expires", nullable=True),
     *_texts("role", default="operator"),
     *_texts("groups", default='["*"]'),
-    _one_of("role", "reader", "agent", "operator"),
+    _one_of("role", *ROLES),
 )
 
 SESSIONS = _table(

@@ -76,3 +76,8 @@ def test_nobody_gives_more_than_there_is() -> None:
     assert not policy.may_give(principal("operator", "a"), "reader", ["b"])
     assert not policy.may_give(principal("operator", "a"), "reader", ["*"])
     assert not policy.may_give(principal("agent", "a"), "reader", ["a"])
+
+
+def test_a_visitor_does_nothing_but_ask() -> None:
+    allowed = {action for action in policy.NEEDS if policy.allows(principal("visitor", "*"), action)}
+    assert allowed == {"ask", "ready"}

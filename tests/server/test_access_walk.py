@@ -52,26 +52,30 @@ PLUGINS: dict[str, object] = {
     "handoff": {"kind": "webhook", "address": "http://127.0.0.1:9/", "secret": "s"},
 }
 PEOPLE: dict[str, tuple[Role, str]] = {
+    "beta visitor": ("visitor", "beta-people"),
     "beta reader": ("reader", "beta-people"),
     "beta agent": ("agent", "beta-people"),
     "beta operator": ("operator", "beta-people"),
+    "alpha visitor": ("visitor", NAMES["group"]),
     "another alpha reader": ("reader", NAMES["group"]),
     "alpha reader": ("reader", NAMES["group"]),
     "alpha agent": ("agent", NAMES["group"]),
     "alpha operator": ("operator", NAMES["group"]),
     "root": ("operator", "*"),
 }
-OUTSIDERS = [who for who in PEOPLE if who.startswith("beta")]
+OUTSIDERS = [who for who, (role, _) in PEOPLE.items() if who.startswith("beta") and role != "visitor"]
 OK = 200
 """Any success, or what `ALLOWED` says of the route: what was asked for is allowed."""
 
 
-def by_role(reader: int, agent: int, operator: int, *, foreign: int | None, root: int = OK) -> dict[str, int]:
+def by_role(
+    reader: int, agent: int, operator: int, *, foreign: int | None, root: int = OK, visitor: int = 403
+) -> dict[str, int]:
     """The status each gets; with `foreign` whoever is not of alpha gets that one where the role would do."""
     statuses = {"nobody": 401, "root": root}
     for name, (role, group) in PEOPLE.items():
         if group != "*":
-            status = {"reader": reader, "agent": agent, "operator": operator}[role]
+            status = {"visitor": visitor, "reader": reader, "agent": agent, "operator": operator}[role]
             outside = group != NAMES["group"] and foreign is not None and status != 403
             statuses[name] = foreign if outside and foreign is not None else status
     return statuses
@@ -95,8 +99,8 @@ OF_ALPHAS_AGENTS = by_role(403, OK, OK, foreign=404)
 MANAGED = by_role(403, 403, OK, foreign=404)
 OF_NO_THREAD = by_role(404, 404, 404, foreign=404, root=404)
 OF_WHO_ASKED = {**of_a_row(403), "alpha operator": 403, "root": 403}
-OPEN = {**EVERYBODY, "nobody": OK}
-BLOCKED = {**dict.fromkeys(PEOPLE, 404), "nobody": 401}
+OPEN = {**by_role(OK, OK, OK, foreign=None, visitor=OK), "nobody": OK}
+OF_VISITORS = by_role(403, 403, 403, foreign=404, root=403, visitor=OK)
 
 
 @dataclass
@@ -201,7 +205,7 @@ def filled(world: World, home: Path) -> World:
     eventually(lambda: world.ask("nobody", "GET", "/v1/models").status_code == 401)
     for who in world.secrets:
         # The walk tries to sign in without a key, too; addresses with right keys are not kept out for that.
-        world.get(who, "GET", "/v1/models")
+        world.ask(who, "GET", "/v1/models")
     world.lists = {who: [listed(world, who)] for who in OUTSIDERS}
     text = (
         f"# Wood\n\n## How do I polish {WORDS['heading']}?\n\n"
@@ -272,7 +276,7 @@ def at_source(world: World, who: str) -> Asked:
 
 
 def fresh_conversation(world: World, who: str) -> Asked:
-    mine = who.startswith(("alpha", "root"))
+    mine = who.startswith(("alpha", "root")) and who != "alpha visitor"
     return f"/v1/conversations/{world.conversation(who) if mine else world.ids['conversation']}", {}
 
 
@@ -344,26 +348,26 @@ API: dict[str, tuple[dict[str, int], Build]] = {
     ),
     "POST /v1/search": (OF_ALPHA, at("/v1/search", json={"query": "wood", "collection": NAMES["collection"]})),
     "POST /v1/widget/turns": (
-        {**by_role(OK, 403, 403, foreign=404, root=403)},
+        OF_VISITORS,
         at("/v1/widget/turns", json={"question": "What does wood cost?", "collection": NAMES["collection"]}),
     ),
     "POST /v1/widget/feedback": (
-        by_role(404, 403, 403, foreign=404, root=403),
+        by_role(403, 403, 403, foreign=404, root=403, visitor=404),
         at("/v1/widget/feedback", json={"visitor": "0123456789abcdef", "turn_id": "nothing", "rating": "up"}),
     ),
     "POST /v1/widget/parts": (
-        by_role(OK, 403, 403, foreign=OK, root=403),
+        by_role(403, 403, 403, foreign=OK, root=403, visitor=OK),
         at("/v1/widget/parts", json={"visitor": "0123456789abcdef", "turn_id": "{stateless}"}),
     ),
     "POST /v1/widget/calls/{name}": (
-        by_role(400, 403, 403, foreign=400, root=403),
+        by_role(403, 403, 403, foreign=400, root=403, visitor=400),
         at("/v1/widget/calls/hand_over", json={"visitor": "0123456789abcdef", "turn_id": "{stateless}"}),
     ),
     "DELETE /v1/widget/visitors/{visitor}": (
-        by_role(OK, 403, 403, foreign=OK, root=403), at("/v1/widget/visitors/0123456789abcdef")
+        by_role(403, 403, 403, foreign=OK, root=403, visitor=OK), at("/v1/widget/visitors/0123456789abcdef")
     ),
     "POST /v1/widget/search": (
-        {**by_role(OK, 403, 403, foreign=404, root=403)},
+        OF_VISITORS,
         at("/v1/widget/search", json={"question": "What does wood cost?", "collection": NAMES["collection"]}),
     ),
     "POST /v1/bots/answers": (
@@ -383,10 +387,10 @@ API: dict[str, tuple[dict[str, int], Build]] = {
     "GET /v1/insights/report.md": (OF_ALPHAS_AGENTS, at("/v1/insights/report.md?collection={collection}")),
     "GET /v1/insights/topics.csv": (OF_ALPHAS_AGENTS, at("/v1/insights/topics.csv?collection={collection}")),
     "GET /v1/widget/filters": (
-        {**by_role(OK, 403, 403, foreign=404, root=403)}, at("/v1/widget/filters?collection={collection}")
+        OF_VISITORS, at("/v1/widget/filters?collection={collection}")
     ),
     "GET /v1/widget/questions": (
-        {**by_role(OK, 403, 403, foreign=404, root=403)}, at("/v1/widget/questions?collection={collection}")
+        OF_VISITORS, at("/v1/widget/questions?collection={collection}")
     ),
     "GET /widget": (OPEN, at("/widget")),
     "GET /widget.js": (OPEN, at("/widget.js")),
@@ -572,6 +576,8 @@ def test_of_gradio_only_what_the_page_uses_is_there(world: World) -> None:
                 continue
             if who == "nobody":
                 fine = answer.status_code in (401, 303)
+            elif who.endswith("visitor"):
+                fine = answer.status_code == 403
             elif used:
                 fine = (
                     answer.status_code in (200, 403, 404, 422)
@@ -647,7 +653,7 @@ def test_the_pages_calls_tell_nobody_what_is_not_theirs(world: World) -> None:
     wrong = list[str]()
     for name, data in CALLS.items():
         body = call(world, found[name], name)
-        for who in (name for name in PEOPLE if not name.startswith(("alpha", "root"))):
+        for who in (*OUTSIDERS, "another alpha reader"):
             answer = world.ask(who, "POST", "/gradio_api/component_server", json=body)
             if not who.startswith("another"):
                 wrong += judged(world, who, name, answer, OK, json.dumps(body))
@@ -776,7 +782,7 @@ def test_what_is_not_theirs_is_answered_as_what_is_not_there(world: World) -> No
     wrong, compared = list[str](), 0
     for name, build in requests:
         method = "POST" if name.startswith("MCP") else name.partition(" ")[0]
-        for who in (*OUTSIDERS, "newcomer", "of default"):
+        for who in (*OUTSIDERS, "beta visitor", "newcomer", "of default"):
             url, more = build(world, who)
             # Whoever uploads into a new collection learns whether its name is taken.
             if [url, more] == absent([url, more]) or (name == makes and who not in OUTSIDERS[:2]):
@@ -801,7 +807,7 @@ def test_agents_tools_answer_those_to_whom_the_collection_is_granted(world: Worl
                 assert answer.status_code == 401, name
                 continue
             refused = '"isError":true' in answer.text or '"error":' in answer.text
-            assert refused == who.startswith("beta"), (who, name, answer.text)
+            assert refused == (who.startswith("beta") or who.endswith("visitor")), (who, name, answer.text)
 
 
 def test_keys_and_sessions_that_have_ended_open_nothing(world: World) -> None:
@@ -858,7 +864,7 @@ def test_a_grant_that_is_taken_back_takes_everything_with_it(world: World) -> No
         ("beta agent", "GET", f"/v1/turns/{world.ids['turn']}/trace", {}),
         ("beta agent", "GET", f"/v1/reviews/{world.ids['turn']}", {}),
         ("beta operator", "GET", f"/v1/jobs/{job}", {}),
-        ("beta reader", "POST", "/v1/widget/turns", {"json": {"question": "What does wood cost?", **IN_VAULT}}),
+        ("beta visitor", "POST", "/v1/widget/turns", {"json": {"question": "What does wood cost?", **IN_VAULT}}),
         ("beta reader", "POST", "/v1/search", {"json": {"query": "wood", **IN_VAULT}}),
     ]
     for who, method, url, more in places:

@@ -12,7 +12,7 @@ from alembic.operations import Operations
 from sqlalchemy import Connection
 
 from server.access import Principal
-from server.store import Database, StoreError, conversations, turns
+from server.store import Database, StoreError, conversations, credentials, turns
 from server.store.schema import METADATA, REVISIONS, TURNS
 from tests.rows import ALL, MINE
 
@@ -74,30 +74,37 @@ def test_a_later_revision_changes_what_is_there_and_an_older_version_refuses_it(
         Database(place)
 
 
-def test_turns_of_an_older_database_may_ask_back(place: Path | str) -> None:
+def test_turns_of_an_older_database_may_ask_back_and_keys_be_of_visitors(place: Path | str) -> None:
     def older(connection: Connection) -> None:
         operations = Operations(MigrationContext.configure(connection))
         if connection.dialect.name == "sqlite":
             connection.exec_driver_sql("PRAGMA writable_schema = ON")
-            connection.exec_driver_sql("UPDATE sqlite_master SET sql = replace(sql, ' ''asked'',', '')")
+            for new in (" 'asked',", "'visitor', "):
+                connection.exec_driver_sql("UPDATE sqlite_master SET sql = replace(sql, ?, '')", (new,))
             connection.exec_driver_sql("PRAGMA writable_schema = RESET")
         else:
-            operations.drop_constraint("turns_status_check", "turns")
-            operations.create_check_constraint("turns_status_check", "turns", "status IN ('pending', 'refused')")
+            for table, column, value in (("turns", "status", "refused"), ("keys", "role", "reader")):
+                operations.drop_constraint(f"{table}_{column}_check", table)
+                operations.create_check_constraint(f"{table}_{column}_check", table, f"{column} = '{value}'")
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0001'")
 
     def asked(connection: Connection, turn_id: str) -> None:
         row = {"id": turn_id, "collection": "docs", "question": "?", "status": "asked", "runner": "x", "created": 0.0}
         connection.execute(sa.insert(TURNS), row)
 
+    def keyed(connection: Connection, name: str) -> None:
+        credentials.create_key(connection, name, "visitor", frozenset({"default"}))
+
     first = Database(place)
     first.write_blocking(older)
-    with pytest.raises(sa.exc.IntegrityError):
-        first.write_blocking(asked, "before")
+    for write in (asked, keyed):
+        with pytest.raises(sa.exc.IntegrityError):
+            first.write_blocking(write, "before")
     first.close()
-    for turn_id in ("t1", "t2"):
+    for name in ("t1", "t2"):
         again = Database(place)
-        again.write_blocking(asked, turn_id)
+        again.write_blocking(asked, name)
+        again.write_blocking(keyed, name)
         again.close()
 
 

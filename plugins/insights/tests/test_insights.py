@@ -56,7 +56,7 @@ def visit(client: httpx.Client, question: str, visitor: int = 0) -> str:
 
 
 def test_a_visitors_gap_becomes_a_curated_answer_that_the_next_visitor_gets(running: Running) -> None:
-    site = {"Authorization": f"Bearer {key(running, 'reader')}"}
+    site = {"Authorization": f"Bearer {key(running, 'visitor')}"}
     house = {"Authorization": f"Bearer {key(running, 'agent')}"}
     with running.client(headers=site) as visitors, running.client(headers=house) as agent:
         for n, question in enumerate(MAYOR):
@@ -90,7 +90,7 @@ def test_a_visitors_gap_becomes_a_curated_answer_that_the_next_visitor_gets(runn
 
 
 def test_a_gap_is_closed_by_a_person_or_by_a_changed_page(running: Running, tmp_path: Path) -> None:
-    site = {"Authorization": f"Bearer {key(running, 'reader')}"}
+    site = {"Authorization": f"Bearer {key(running, 'visitor')}"}
     house = {"Authorization": f"Bearer {key(running, 'agent')}"}
 
     def gap(agent: httpx.Client) -> dict[str, Any]:
@@ -178,7 +178,7 @@ def test_insights_can_be_switched_off(serve: Serve, settings_for: MakeSettings) 
 
 def test_reports_and_tables_hold_no_markup_and_no_formula_of_a_visitor(running: Running) -> None:
     hostile = '=HYPERLINK("https://evil.example") <img src=x onerror=owned()> | **bold** ;=1+2;＝3'
-    site = {"Authorization": f"Bearer {key(running, 'reader')}"}
+    site = {"Authorization": f"Bearer {key(running, 'visitor')}"}
     house = {"Authorization": f"Bearer {key(running, 'agent')}"}
     with running.client(headers=site) as visitors, running.client(headers=house) as agent:
         visit(visitors, hostile)

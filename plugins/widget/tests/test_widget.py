@@ -59,7 +59,7 @@ def test_a_web_site_shows_the_chat_and_no_other_site_does(
     widget: dict[str, object] = {"widget": {"origins": [f"http://localhost:{port}"]}}
     running = serve(settings_for(llm.url, plugins=widget, llm={"style": "full"}))
     add_widget(running.app, running.service)
-    for role in ("reader", "operator"):
+    for role in ("visitor", "operator"):
         (folder / f"{role}.html").write_text(
             f'<!doctype html><title>Shop</title><h1>Shop</h1><script src="{running.url}/widget.js" '
             f'data-key="{key(running, role)}" data-collection="docs" data-label="Ask us" async></script>',
@@ -67,7 +67,7 @@ def test_a_web_site_shows_the_chat_and_no_other_site_does(
         )
     context = browser.new_context(service_workers="block")
     page = context.new_page()
-    page.goto(f"http://localhost:{port}/reader.html")
+    page.goto(f"http://localhost:{port}/visitor.html")
     page.click("button:text('Ask us')")
     frame = page.frame_locator("iframe")
     for n, question in enumerate(("How long is parental leave?", "And by fax?"), start=1):
@@ -90,10 +90,10 @@ def test_a_web_site_shows_the_chat_and_no_other_site_does(
     frame.locator("#question").fill("How long is parental leave?")
     frame.locator("#question").press("Enter")
     frame.locator("article[data-state=failed]").wait_for()
-    assert "role reader alone" in frame.locator("article .answer").inner_text()
+    assert "role visitor alone" in frame.locator("article .answer").inner_text()
 
     # The same page at another origin shows no frame of ours.
-    page.goto(f"http://127.0.0.1:{port}/reader.html")
+    page.goto(f"http://127.0.0.1:{port}/visitor.html")
     with page.expect_console_message(lambda message: "frame" in message.text):
         page.click("button:text('Ask us')")
     assert not any(frame.url.startswith(running.url) and frame.locator("#question").count() for frame in page.frames)
@@ -107,7 +107,7 @@ def open_chat(browser: Browser, running: Running, folder: Path, address: str, lo
     """
     (folder / "index.html").write_text(
         f'<!doctype html><html class="{look}"><title>Shop</title><script src="{running.url}/widget.js" async '
-        f'data-key="{key(running, "reader")}" '
+        f'data-key="{key(running, "visitor")}" '
         f'data-collection="docs"></script>',
         "utf-8",
     )
@@ -168,13 +168,13 @@ def test_the_site_and_its_visitor_drive_it(
         f"<script>window.heard = []; "
         f'for (const name of ["open", "close", "answer"]) addEventListener("anaphora:" + name, (event) => '
         f'heard.push([name, event.detail?.status]));</script><script src="{running.url}/widget.js" async '
-        f'data-key="{key(running, "reader")}" data-collection="docs" data-label="Ask us" data-name="Helper" '
+        f'data-key="{key(running, "visitor")}" data-collection="docs" data-label="Ask us" data-name="Helper" '
         f'data-color="#7a1f5c" data-theme="dark" data-position="left" data-disclaimer="Made by a machine."></script>',
         "utf-8",
     )
     (folder / "inline.html").write_text(
         f'<!doctype html><title>Shop</title><div id="here"></div><script src="{running.url}/widget.js" async '
-        f'data-key="{key(running, "reader")}" data-collection="docs" data-target="#here"></script>',
+        f'data-key="{key(running, "visitor")}" data-collection="docs" data-target="#here"></script>',
         "utf-8",
     )
     context = browser.new_context(service_workers="block")
@@ -316,7 +316,7 @@ def test_typing_finds_sections_and_a_visitor_picks_the_version(
     for name, more in attributes.items():
         (folder / f"{name}.html").write_text(
             f'<!doctype html><title>Shop</title><script src="{running.url}/widget.js" async {more} '
-            f'data-key="{key(running, "reader")}" data-collection="manual"></script>',
+            f'data-key="{key(running, "visitor")}" data-collection="manual"></script>',
             "utf-8",
         )
     context = browser.new_context(service_workers="block")

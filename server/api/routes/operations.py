@@ -81,7 +81,10 @@ class KeyRequest(StrictBody):
     """A key to be made. Its role and groups are within those of whoever makes it."""
 
     name: str = Field(pattern=r"\w", max_length=100, description="Whose key it is, or what for.")
-    role: Role = Field(default="reader", description="`reader` asks, `agent` also reviews, `operator` also manages.")
+    role: Role = Field(
+        default="reader",
+        description="`visitor` asks by the widget alone, `reader` asks, `agent` also reviews, `operator` also manages.",
+    )
     groups: list[WideGroup] = Field(
         default=["default"], min_length=1, max_length=100, description="`*` is every group."
     )

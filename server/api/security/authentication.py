@@ -135,6 +135,8 @@ class SignIn:
             return self._too_many(following, wait)
         if key is None:
             return self._page(following, gettext("This key is not known, or it was revoked."), 401)
+        if key.role == "visitor":
+            return self._page(following, gettext("This key is for a chat on a web site and opens no page."), 403)
         response = RedirectResponse(local_path(following), 303)
         await self.begin(request, response, key.principal, KEY_SESSION_SECONDS, key.id)
         return response
@@ -240,6 +242,8 @@ OPEN_PATHS = frozenset({"/health", "/ready"})
 SHARED = "/shared/"
 """Below it are links whose secret is all that is asked for."""
 
+_VISITORS_KEY = "This key is for the chat on a web site, and opens nothing else."
+
 REMEMBERED_SECONDS = 2.0
 """For so long it is not looked up again whether a key is needed."""
 
@@ -262,6 +266,7 @@ class AuthMiddleware:
         self._keys = KeyLookup(database)
         self._authenticators = authenticators
         self._sign_in = SignIn(database, self._keys, authenticators)
+        self._of_visitors = tuple(paths("visitor_paths"))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -278,6 +283,8 @@ class AuthMiddleware:
                 outcome = await self._principal(scope)
                 if isinstance(outcome, Principal):
                     state["principal"] = replace(outcome, origin=client_address(scope))
+                    if outcome.role == "visitor" and not (is_open or scope["path"].startswith(self._of_visitors)):
+                        answer = error_response(403, _VISITORS_KEY, code="forbidden")
                 elif not is_open:
                     answer = outcome
         except StoreError as error:

@@ -15,7 +15,7 @@ from importlib.resources import files
 from pkgutil import resolve_name
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError
 
 from text.modules import PluginError, load_plugin, plugins
 
@@ -163,20 +163,21 @@ def parse_settings(tables: Mapping[str, Any]) -> dict[str, BaseModel]:
         model = resolve(plugin, str(plugin.settings))
         table = tables.get(name, {})
         try:
-            parsed[name] = table if isinstance(table, model) else model(**_decoded(table))
+            parsed[name] = table if isinstance(table, model) else model(**_decoded(name, model, table))
         except ValidationError as error:
             errors: list[Any] = [{**item, "loc": (name, *item["loc"])} for item in error.errors(include_url=False)]
             raise ValidationError.from_exception_data(error.title, errors) from error
     return parsed
 
 
-def _decoded(table: Mapping[str, Any]) -> dict[str, Any]:
+def _decoded(plugin: str, model: type[BaseModel], table: Mapping[str, Any]) -> dict[str, Any]:
     values = {}
     for name, value in table.items():
-        if isinstance(value, str) and value[:1] in ("[", "{"):
+        text = name in model.model_fields and model.model_fields[name].annotation in (str, SecretStr)
+        if isinstance(value, str) and value[:1] in ("[", "{") and not text:
             try:
                 value = json.loads(value)
             except ValueError as error:
-                raise ValueError(f"{name} is no JSON: {error}") from error
+                raise ValueError(f"{plugin}.{name} is no JSON: {error}") from error
         values[name] = value
     return values

@@ -131,6 +131,18 @@ def test_a_wrong_setting_of_a_plugin_is_named_with_its_plugin(monkeypatch: pytes
     assert "Value error" not in printed
 
 
+def test_a_plugins_list_that_is_no_json_is_named_and_a_secret_is_a_text_however_it_begins(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ANAPHORA_PLUGINS__HANDOFF__SECRET", "{hush")
+    assert shown()["plugins.handoff.secret"]["value"] == "(set, hidden)"
+    monkeypatch.setenv("ANAPHORA_PLUGINS__WIDGET__ORIGINS", '["https://x')
+    result = CliRunner().invoke(app, ["config"])
+    assert result.exit_code == ExitCode.SETTINGS
+    assert "widget.origins is no JSON" in " ".join(result.stderr.split())
+    assert "hush" not in result.stderr
+
+
 def test_the_reference_describes_every_setting(empty_folder: Path) -> None:
     result = CliRunner().invoke(app, ["config", "docs", "reference.md"])
     assert result.exit_code == 0

@@ -20,7 +20,7 @@ TEST_MODELS := bge-small-en-v1.5 multilingual-e5-small all-minilm-l6-v2 ms-marco
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install install-dev run test test-extended lint describe docs docs-version lock messages clean
+.PHONY: help install install-dev run test pytest test-extended lint describe docs docs-version lock messages clean
 
 help: ## Say what there is
 	@echo "Anaphora: chat over your own documentation."
@@ -51,7 +51,10 @@ endif
 run: $(VENV)/.installed ## Fetch models, index DOCS and serve the page
 	@$(BIN)/anaphora serve --docs "$(DOCS)" --port "$(PORT)" $(if $(MODEL),--model "$(MODEL)")
 
-test: lint ## Lint, type-check and test
+test: $(VENV)/.installed-dev ## Lint, type-check and test
+	@$(MAKE) --no-print-directory -j2 lint pytest
+
+pytest:
 	@$(BIN)/anaphora --home "$(TEST_HOME)" models fetch $(TEST_MODELS)
 	$(PYTEST) -m "not extended" $(PYTEST_ARGS)
 

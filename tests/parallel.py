@@ -49,6 +49,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFil
     return Sharing(config, log)
 
 
+def all_extended(file: Path, config: pytest.Config) -> bool:
+    """Whether all tests of a file are left out. Importing those that train or reproduce loads torch."""
+    if "not extended" not in config.option.markexpr or file.suffix != ".py":
+        return False
+    return file.parent.name == "papers" or "\npytestmark = pytest.mark.extended\n" in file.read_text("utf-8")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return True if all_extended(collection_path, config) else None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
     """Each process of `pytest -n` looks into all files. It begins with a share of its own, and finds the asserts of the
@@ -59,7 +70,8 @@ def pytest_collection(session: pytest.Session) -> None:
         for file in files[int(work["workerid"].removeprefix("gw")) :: work["workercount"]]:
             # What is wrong with a file is told when it is collected.
             with suppress(Exception, pytest.skip.Exception):
-                import_module(".".join(file.relative_to(session.config.rootpath).with_suffix("").parts))
+                if not all_extended(file, session.config):
+                    import_module(".".join(file.relative_to(session.config.rootpath).with_suffix("").parts))
 
 
 @pytest.hookimpl(trylast=True)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import ast
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
 from typer.main import get_command
 
 from cli import add_plugin_commands, app
@@ -53,18 +52,22 @@ def test_every_page_has_a_place_in_the_site() -> None:
     assert [name for name in named if not (REPOSITORY / name).is_file()] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_links_lead_somewhere(page: Path) -> None:
-    dead = []
-    for match in LINK.finditer(FENCE.sub("", page.read_text("utf-8"))):
-        target = match[1] or match[2]
-        if target.startswith(("http://", "https://")):
-            continue
-        path, _, anchor = target.partition("#")
-        file = (page.parent / path).resolve() if path else page
-        if not file.exists() or (anchor and anchor not in anchors(file)):
-            dead.append(target)
-    assert not dead
+def told(wrong: Callable[[Path], Iterable[str]], pages: Sequence[Path] = PAGES) -> list[str]:
+    """What is wrong with each of the pages."""
+    return [f"{name_of(page)}: {one}" for page in pages for one in wrong(page)]
+
+
+def test_links_lead_somewhere() -> None:
+    def dead(page: Path) -> Iterator[str]:
+        for match in LINK.finditer(FENCE.sub("", page.read_text("utf-8"))):
+            target = match[1] or match[2]
+            path, _, anchor = target.partition("#")
+            file = (page.parent / path).resolve() if path else page
+            there = file.exists() and (not anchor or anchor in anchors(file))
+            if not there and not target.startswith(("http://", "https://")):
+                yield target
+
+    assert told(dead) == []
 
 
 def commands_in(page: Path) -> Iterator[list[str]]:
@@ -109,10 +112,8 @@ def check(words: list[str]) -> str:
     return ""
 
 
-@pytest.mark.parametrize("page", GUIDES, ids=name_of)
-def test_commands_and_their_options_exist(page: Path) -> None:
-    wrong = [f"anaphora {shlex.join(words)}: {problem}" for words in commands_in(page) if (problem := check(words))]
-    assert not wrong, "\n".join(wrong)
+def test_commands_and_their_options_exist() -> None:
+    assert told(lambda page: filter(None, map(check, commands_in(page))), GUIDES) == []
 
 
 def test_a_wrong_command_would_be_seen() -> None:
@@ -155,10 +156,9 @@ def test_every_endpoint_is_described(tmp_path: Path) -> None:
     assert set(re.findall(r"^\| `([A-Z]+ /v1\S*|[A-Z]+ /\w+)` \|", table, re.MULTILINE)) >= served
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_probes_that_are_named_exist(page: Path) -> None:
-    probes = re.findall(r"`(?:GET )?/((?:health|ready|live|metrics)\w*)`", page.read_text("utf-8"))
-    assert set(probes) <= {"health", "ready", "metrics"}
+def test_probes_that_are_named_exist() -> None:
+    named = re.compile(r"`(?:GET )?/((?:health|ready|live|metrics)\w*)`")
+    assert told(lambda page: {*named.findall(page.read_text("utf-8"))} - {"health", "ready", "metrics"}) == []
 
 
 def test_metrics_are_described() -> None:
@@ -172,24 +172,25 @@ def test_metrics_are_described() -> None:
     assert names <= set(re.findall(r"`(anaphora_\w+)`", text))
 
 
-@pytest.mark.parametrize("page", GUIDES, ids=name_of)
-def test_settings_that_are_named_exist(page: Path) -> None:
+def test_settings_that_are_named_exist() -> None:
     known = {setting.name for setting in leaves(Settings)}
     groups = "|".join({name.partition(".")[0] for name in known if "." in name} - {"index"})
-    named = set(re.findall(rf"`((?:{groups})\.(?!json`|py`)[a-z_]+)`", FENCE.sub("", page.read_text("utf-8"))))
-    assert named <= known | {name.rpartition(".")[0] for name in known}
+    named, known = rf"`((?:{groups})\.(?!json`|py`)[a-z_]+)`", known | {name.rpartition(".")[0] for name in known}
+    assert told(lambda page: {*re.findall(named, FENCE.sub("", page.read_text("utf-8")))} - known, GUIDES) == []
 
 
-@pytest.mark.parametrize("page", GUIDES, ids=name_of)
-def test_variables_that_are_named_are_settings(page: Path) -> None:
-    named = set(re.findall(r"\b(ANAPHORA_[A-Z_]*__[A-Z_]*[A-Z])\b", page.read_text("utf-8")))
-    assert named <= {setting.variable for setting in leaves(Settings)}
+def test_variables_that_are_named_are_settings() -> None:
+    known, named = {setting.variable for setting in leaves(Settings)}, r"\b(ANAPHORA_[A-Z_]*__[A-Z_]*[A-Z])\b"
+    assert told(lambda page: {*re.findall(named, page.read_text("utf-8"))} - known, GUIDES) == []
 
 
-@pytest.mark.parametrize("page", GUIDES, ids=name_of)
-def test_recipes_that_are_named_exist(page: Path) -> None:
-    named = {word for words in commands_in(page) if words[0] == "train" for word in words[1:2] if word[0] != "-"}
-    assert named <= {path.stem for path in (REPOSITORY / "rewriter" / "recipes").glob("*.toml")}
+def test_recipes_that_are_named_exist() -> None:
+    known = {path.stem for path in (REPOSITORY / "rewriter" / "recipes").glob("*.toml")}
+
+    def named(page: Path) -> set[str]:
+        return {word for words in commands_in(page) if words[0] == "train" for word in words[1:2] if word[0] != "-"}
+
+    assert told(lambda page: named(page) - known, GUIDES) == []
 
 
 ACCOUNTS = ("note", "_noted", "_note_read", "account", "_account", "entry", "write_down", "wrong", "AuditEntry")

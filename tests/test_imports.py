@@ -59,7 +59,7 @@ def name_of(path: Path) -> str:
 
 def imports(tree: ast.AST, *, at_import: bool = False) -> Iterator[tuple[int, str]]:
     """Line and full name of what is imported; with `at_import` only what runs when the module is imported."""
-    for node in ast.iter_child_nodes(tree):
+    for node in ast.iter_child_nodes(tree) if at_import else ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -69,8 +69,8 @@ def imports(tree: ast.AST, *, at_import: bool = False) -> Iterator[tuple[int, st
             continue
         elif at_import and isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             yield from (found for part in node.orelse for found in imports(part, at_import=True))
-        else:
-            yield from imports(node, at_import=at_import)
+        elif at_import and isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case):
+            yield from imports(node, at_import=True)
 
 
 def at_runtime(tree: ast.AST) -> Iterator[tuple[int, str]]:

@@ -52,8 +52,6 @@ def documents(tmp_path: Path) -> Path:
             f"You need a photograph and a signed form to get the {thing}. The form is available at the library.\n",
             "utf-8",
         )
-    recipe = RECIPE.replace("BASE", str(tiny_t5(tmp_path / "base")))
-    (tmp_path / "tiny.toml").write_text(recipe, "utf-8")
     return folder
 
 
@@ -102,8 +100,9 @@ def anaphora(home: Path, *arguments: str) -> tuple[int, str]:
 def test_documents_become_a_measured_run_and_a_worthless_one_is_not_promoted(
     home: Path, documents: Path, dialogs: Path
 ) -> None:
-    recipe = str(documents.parent / "tiny.toml")
-    arguments = ("adapt", str(documents), "--name", "town", "--recipe", recipe, "--dialogs", str(dialogs), "--cpu")
+    recipe = documents.parent / "tiny.toml"
+    recipe.write_text(RECIPE.replace("BASE", str(tiny_t5(recipe.with_name("base")))), "utf-8")
+    arguments = ("adapt", str(documents), "--name", "town", "--recipe", str(recipe), "--dialogs", str(dialogs), "--cpu")
     code, output = anaphora(home, *arguments, "--questions", "60")
     assert code == 0, output
     assert "fewer than 30 decide nothing" in output

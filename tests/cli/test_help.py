@@ -57,12 +57,10 @@ def answers() -> dict[tuple[str, ...], Answer]:
     return dict(zip(PATHS, json.loads(run.stdout), strict=True))
 
 
-@pytest.mark.parametrize("path", PATHS, ids=" ".join)
-def test_help_loads_no_heavy_library(path: tuple[str, ...], answers: dict[tuple[str, ...], Answer]) -> None:
-    code, said, loaded = answers[path]
-    assert code == 0, said
-    assert "Usage: anaphora" in said
-    assert [name for name in loaded if name.partition(".")[0] in LATE] == []
+def test_help_loads_no_heavy_library(answers: dict[tuple[str, ...], Answer]) -> None:
+    assert [path for path, (code, said, _) in answers.items() if code or "Usage: anaphora" not in said] == []
+    loaded = {(*path, name.partition(".")[0]) for path, (*_, names) in answers.items() for name in names}
+    assert [one for one in loaded if one[-1] in LATE] == []
 
 
 def test_help_loads_little(answers: dict[tuple[str, ...], Answer]) -> None:

@@ -161,13 +161,13 @@ def test_a_home_has_one_server_and_commands_beside_it(tmp_path: Path) -> None:
 
 
 def test_other_machines_are_not_served_without_a_key(tmp_path: Path) -> None:
-    ended = run(tmp_path, "serve", "--host", "0.0.0.0", "--port", "0", "--model", "none")
+    ended = call(tmp_path, "serve", "--host", "0.0.0.0", "--port", "0", "--model", "none")
     assert ended.returncode == 9
     assert "anaphora keys create" in ended.stderr
 
 
 def test_documents_that_are_not_there_are_said_so(tmp_path: Path) -> None:
-    ended = run(tmp_path, "serve", "--docs", str(tmp_path / "nowhere"), "--port", "0")
+    ended = call(tmp_path, "serve", "--docs", str(tmp_path / "nowhere"), "--port", "0")
     assert ended.returncode == 3
     assert "nowhere" in ended.stderr
 
@@ -175,7 +175,7 @@ def test_documents_that_are_not_there_are_said_so(tmp_path: Path) -> None:
 def test_a_folder_without_documents_starts_no_server(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "picture.png").write_bytes(b"PNG")
-    ended = run(tmp_path / "home", "serve", "--docs", str(tmp_path / "empty"), "--port", "0", "--model", "none")
+    ended = call(tmp_path / "home", "serve", "--docs", str(tmp_path / "empty"), "--port", "0", "--model", "none")
     assert (ended.returncode, ended.stdout) == (ExitCode.BAD_INPUT, "")
     (line,) = ended.stderr.splitlines()
     assert line.startswith(f"error: There is no document in {tmp_path / 'empty'}; correct --docs")
@@ -193,7 +193,7 @@ def test_serving_tells_who_answers_how_much() -> None:
 
 
 def test_a_key_is_shown_once_listed_and_revoked(tmp_path: Path) -> None:
-    made = run(tmp_path, "keys", "create", "my laptop")
+    made = call(tmp_path, "keys", "create", "my laptop")
     secret = made.stdout.strip()
     assert secret.startswith("ana_")
     assert len(secret) > 50

@@ -22,17 +22,6 @@ ASKED = ("How do I renew {}?", "What does {} cost?", "Where do I apply for {}?",
 LATER = ("and how long does it take", "What does it cost?", "can I get it by mail?", "Is it valid abroad?")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    """Models of a few thousand weights: more than one thread only wait for each other."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def examples(count: int, seed: int = 1) -> Iterator[RewriteExample]:
     """Dialogs about papers people need; every second follow-up says `it`."""
     rng = random.Random(seed)

@@ -114,7 +114,7 @@ class Records:
             "SELECT id, title, text, sections, metadata, verbatim FROM documents WHERE id = ?", (document_id,)
         )
         if not rows:
-            raise DocumentNotFound(f"there is no document {document_id!r} in this collection")
+            raise DocumentNotFound(f"There is no document {document_id!r} in this collection.")
         name, title, text, sections, metadata, verbatim = rows[0]
         parts = tuple(map(section_of, json.loads(sections)))
         return Document(name, title, text, parts, json.loads(metadata), bool(verbatim))
@@ -127,7 +127,7 @@ class Records:
         )
         rows = self._all(query, (document_id,))
         if not rows:
-            raise DocumentNotFound(f"there is no document {document_id!r} in this collection")
+            raise DocumentNotFound(f"There is no document {document_id!r} in this collection.")
         return FileRecord(*rows[0])
 
     def documents(self) -> list[DocumentInfo]:

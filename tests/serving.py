@@ -110,16 +110,20 @@ def load_once(model_home: Path) -> Callable[[Callable[..., Any]], Callable[..., 
 @pytest.fixture
 def shared_models(load_once: Callable[[Callable[..., Any]], Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Every server and command of this process has the same encoder and packaged rewriter: each takes 0.1 s to load."""
+    _share_models(load_once, monkeypatch)
+
+
+def _share_models(load_once: Callable[[Callable[..., Any]], Any], patch: pytest.MonkeyPatch) -> None:
     from index import encoders
     from rewriter import load
     from server import rewriters
 
-    monkeypatch.setattr(encoders, "load_encoder", load_once(encoders.load_encoder))
-    monkeypatch.setattr(rewriters, "load_rewriter", load_once(load.load_rewriter))
+    patch.setattr(encoders, "load_encoder", load_once(encoders.load_encoder))
+    patch.setattr(rewriters, "load_rewriter", load_once(load.load_rewriter))
 
 
 @pytest.fixture
-def home(model_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(model_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared_models: None) -> Path:
     """An empty home for commands, with the fetched models."""
     home = tmp_path / "home"
     home.mkdir()
@@ -183,6 +187,16 @@ class Running:
     def call(self, coroutine: Any, seconds: float = 120.0) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(seconds)
 
+    def mount_page(self) -> Running:
+        """The same server, with the page at `/`."""
+        import ui
+
+        async def mount() -> None:
+            ui.mount(self.app, self.service)
+
+        self.call(mount())
+        return self
+
     def client(self, **options: Any) -> httpx.Client:
         import httpx
 
@@ -204,7 +218,7 @@ def serve() -> Iterator[Serve]:
     running: list[Running] = []
 
     def start(settings: Settings) -> Running:
-        started = _start(settings)
+        started = start_server(settings)
         running.append(started)
         return started
 
@@ -213,7 +227,7 @@ def serve() -> Iterator[Serve]:
         server.stop()
 
 
-def _start(settings: Settings) -> Running:
+def start_server(settings: Settings) -> Running:
     from server.api.app import create_app
     from server.api.running import Server, address, listen
     from server.chat import open_service
@@ -245,6 +259,31 @@ def _start(settings: Settings) -> Running:
         assert not thread.is_alive()
 
     return Running(made["url"], made["service"], made["app"], made["loop"], stop)
+
+
+@pytest.fixture(scope="module")
+def shared_llm() -> Iterator[FakeOpenAIServer]:
+    """The language model of the server that a file's tests share."""
+    with FakeOpenAIServer() as llm:
+        yield llm
+
+
+@pytest.fixture(scope="module")
+def shared(
+    load_once: Callable[[Callable[..., Any]], Any],
+    indexed_home: Path,
+    model_home: Path,
+    shared_llm: FakeOpenAIServer,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Running]:
+    """One server for the tests of a file that change nothing which another of them reads."""
+    home = tmp_path_factory.mktemp("shared") / "home"
+    shutil.copytree(indexed_home, home)
+    with pytest.MonkeyPatch.context() as patch:
+        _share_models(load_once, patch)
+        started = start_server(make_settings(home, model_home, shared_llm.url))
+        yield started
+        started.stop()
 
 
 @pytest.fixture

@@ -187,14 +187,7 @@ def test_a_redis_that_is_away_is_said_and_keeps_nobody_out(serve: Serve, setting
 
 
 def test_the_page_says_in_words_that_it_asked_too_often(serve: Serve, settings_for: MakeSettings) -> None:
-    import ui
-
-    running = serve(settings_for("none", limits={"requests_per_minute": {"local": 4}}))
-
-    async def mount() -> None:
-        ui.mount(running.app, running.service)
-
-    running.call(mount())
+    running = serve(settings_for("none", limits={"requests_per_minute": {"local": 4}})).mount_page()
     with running.client() as client:
         components = client.get("/config").json()["components"]
         rail = next(one["id"] for one in components if one["props"].get("elem_id") == "rail")

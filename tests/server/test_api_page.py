@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 
-@pytest.fixture
-def page(running: Any) -> Any:
+@pytest.fixture(scope="module")
+def page(shared: Any) -> Any:
     """A server with the page at `/`."""
-    import ui
+    return shared.mount_page()
 
-    async def mount() -> None:
-        ui.mount(running.app, running.service)
 
-    running.call(mount())
-    return running
+PROXIED: dict[str, Any] = {
+    "server": {"trusted_hosts": ["docs.example"], "proxies": ["127.0.0.1"]},
+    "plugins": {"sso": {"user_header": "Remote-User"}},
+}
 
 
 FOREIGN = [
@@ -105,15 +105,7 @@ def test_an_error_in_a_browser_is_a_page(page: Any, method: str, path: str, stat
 
 
 def test_who_may_not_open_a_page_is_told_on_a_page_and_a_program_in_json(serve: Any, settings_for: Any) -> None:
-    import ui
-
-    server = {"trusted_hosts": ["docs.example"], "proxies": ["127.0.0.1"]}
-    running = serve(settings_for("none", server=server, plugins={"sso": {"user_header": "Remote-User"}}))
-
-    async def mount() -> None:
-        ui.mount(running.app, running.service)
-
-    running.call(mount())
+    running = serve(settings_for("none", **PROXIED)).mount_page()
     with running.client(headers={"X-Forwarded-Host": "docs.example", "Remote-User": "ada"}) as client:
         shown = client.get("/workbench/review", headers=BROWSER)
         told = client.get("/workbench/review")
@@ -142,15 +134,7 @@ def test_a_failure_of_the_page_has_the_shape_of_the_api_and_keeps_the_connection
 
 
 def test_behind_a_proxy_with_tls_the_page_knows_its_public_address(serve: Any, settings_for: Any) -> None:
-    import ui
-
-    server = {"trusted_hosts": ["docs.example"], "proxies": ["127.0.0.1"]}
-    running = serve(settings_for("none", server=server, plugins={"sso": {"user_header": "Remote-User"}}))
-
-    async def mount() -> None:
-        ui.mount(running.app, running.service)
-
-    running.call(mount())
+    running = serve(settings_for("none", **PROXIED)).mount_page()
     said = {"X-Forwarded-Proto": "https", "X-Forwarded-Host": "docs.example", "X-Forwarded-For": "203.0.113.9"}
     own = {"Origin": "https://docs.example", "Sec-Fetch-Site": "same-origin"}
     with running.client(headers={**said, "Remote-User": "ada"}) as client:

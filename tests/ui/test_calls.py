@@ -2,47 +2,56 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from server.chat import ConversationSummary, Job, Principal, TurnRequest
+from server.access import Principal, Role
+from server.chat import ConversationSummary, Job, TurnRequest
 from server.chat.documents import pick, question_of
 from server.store.records import FileResult
-from tests.ui.fake_service import Answer, FakeService, Text
-from ui.calls import answered, grouped, job_problems, job_words
+from tests.serving import Running
+from tests.ui.test_turns import text_of
+from ui.calls import answered, grouped, job_problems, job_words, jobs_html
 
 
-@pytest.fixture
-def service() -> FakeService:
-    texts = [Text("a.md", "A", [(("How does the alarm stop?",), "Hold the button. It stops.")])]
-    return FakeService(texts, {"q": Answer("Hold [1].")})
+def call(shared: Running, name: str, data: object, who: Principal | None = None) -> dict[str, Any]:
+    """What the page of that principal hears."""
+    service = shared.service.as_principal(who) if who else shared.service
+    return dict(shared.call(answered(service, name, data)))
 
 
-def call(service: FakeService, name: str, data: object) -> dict[str, Any]:
-    return asyncio.run(answered(service, name, data))
+def talk(shared: Running, title: str = "", who: Principal | None = None) -> tuple[str, str]:
+    """The ids of a new conversation and of its turn."""
+    service = shared.service.as_principal(who) if who else shared.service
+
+    async def ask() -> tuple[str, str]:
+        made = await service.conversations.create("docs", title)
+        request = TurnRequest(question="How long is parental leave?", conversation_id=made.id)
+        async for _ in service.turns.ask(request):
+            pass
+        return made.id, (await service.conversations.get(made.id)).messages[0].id
+
+    return tuple(shared.call(ask()))
 
 
-async def talk(service: FakeService, title: str = "") -> tuple[str, str]:
-    conversation = await service.conversations.create("docs", title)
-    async for _ in service.turns.ask(TurnRequest(question="q", conversation_id=conversation.id)):
-        pass
-    return conversation.id, (await service.conversations.get(conversation.id)).messages[0].id
+def somebody(role: Role) -> Principal:
+    return Principal(f"key:{role}", role, role, frozenset({"default"}))
 
 
-def test_conversations_are_listed_with_escaped_titles(service: FakeService) -> None:
-    asyncio.run(talk(service, "<b>bold</b>"))
-    html = call(service, "list_conversations", {})["html"]
+def test_conversations_are_listed_with_escaped_titles(shared: Running) -> None:
+    talk(shared, "<b>bold</b>")
+    html = call(shared, "list_conversations", {})["html"]
     assert "&lt;b&gt;bold&lt;/b&gt;" in html
     assert "<b>" not in html
-    assert "No conversation mentions that." in call(service, "list_conversations", {"query": "zebra"})["html"]
+    assert "No conversation mentions that." in call(shared, "list_conversations", {"query": "zebra"})["html"]
 
 
-def test_a_conversation_is_opened_with_its_turns_and_sources(service: FakeService) -> None:
-    conversation, turn = asyncio.run(talk(service))
-    opened = call(service, "open_conversation", {"id": conversation})
+def test_a_conversation_is_opened_with_its_turns_and_sources(shared: Running) -> None:
+    conversation, turn = talk(shared)
+    opened = call(shared, "open_conversation", {"id": conversation})
     assert [one["turn"] for one in opened["turns"]] == [turn]
     assert "<mark" in opened["turns"][0]["sources"]
 
@@ -55,55 +64,63 @@ def test_a_conversation_is_opened_with_its_turns_and_sources(service: FakeServic
         ("open_conversation", None),
         ("rename_conversation", {"id": "x", "title": ""}),
         ("read_document", {"collection": "docs", "document": "gone.md"}),
-        ("read_document", {"collection": "docs", "document": "a.md", "start": "x"}),
+        ("read_document", {"collection": "docs", "document": "leave.md", "start": "x"}),
         ("rate", {"turn": "gone", "rating": "up"}),
         ("rate", {"turn": "gone", "rating": "sideways"}),
         ("watch_jobs", {"jobs": []}),
     ],
 )
-def test_a_call_that_cannot_be_answered_says_why(service: FakeService, name: str, data: object) -> None:
-    answer = call(service, name, data)
+def test_a_call_that_cannot_be_answered_says_why(shared: Running, name: str, data: object) -> None:
+    answer = call(shared, name, data)
     assert list(answer) == ["error"]
     assert answer["error"].endswith(".")
 
 
-def test_what_a_call_does_not_ask_for_is_passed_over(service: FakeService) -> None:
-    assert call(service, "list_conversations", {"query": "", "self": "x", "of a page to come": 1}).keys() == {"html"}
+def test_what_a_call_does_not_ask_for_is_passed_over(shared: Running) -> None:
+    assert call(shared, "list_conversations", {"query": "", "self": "x", "of a page to come": 1}).keys() == {"html"}
 
 
-def test_deleting_what_is_gone_is_no_error(service: FakeService) -> None:
-    assert call(service, "delete_conversation", {"id": "gone"}) == {}
+def test_deleting_what_is_gone_is_no_error(shared: Running) -> None:
+    assert call(shared, "delete_conversation", {"id": "gone"}) == {}
 
 
-def test_a_damaged_collection_is_named_as_such_without_its_files(service: FakeService) -> None:
-    assert call(service, "list_collections", {})["collections"][0]["problem"] == ""
-    service.damage = {"problem": "vectors.npy in /home/anaphora/collections/docs changed"}
-    problem = call(service, "list_collections", {})["collections"][0]["problem"]
+def test_a_damaged_collection_is_named_as_such_without_its_files(
+    shared: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [whole] = shared.call(shared.service.collections.listing())
+    damage: dict[str, object] = {}
+
+    async def listing() -> list[Any]:
+        return [whole.model_copy(update=damage)]
+
+    monkeypatch.setattr(shared.service.collections, "listing", listing)
+    assert call(shared, "list_collections", {})["collections"][0]["problem"] == ""
+    damage |= {"problem": "vectors.npy in /home/anaphora/collections/docs changed", "answers": True}
+    problem = call(shared, "list_collections", {})["collections"][0]["problem"]
     assert "an older version answers until it is indexed again" in problem
     assert "/home" not in problem
-    service.damage["answers"] = False
-    assert "nothing can be asked" in call(service, "list_collections", {})["collections"][0]["problem"]
+    damage["answers"] = False
+    assert "nothing can be asked" in call(shared, "list_collections", {})["collections"][0]["problem"]
 
 
-def test_a_rating_is_kept_and_taken_back(service: FakeService) -> None:
-    _, turn = asyncio.run(talk(service))
-    assert call(service, "rate", {"turn": turn, "rating": "down", "reason": "Wrong", "comment": "No."}) == {}
-    [(_, turns)] = service.store.values()
-    assert turns[0].feedback is not None
-    assert (turns[0].feedback.rating, turns[0].feedback.comment) == ("down", "No.")
-    call(service, "rate", {"turn": turn, "rating": None})
-    assert turns[0].feedback is None
+def test_a_rating_is_kept_and_taken_back(shared: Running) -> None:
+    conversation, turn = talk(shared)
+    kept = lambda: shared.call(shared.service.conversations.get(conversation)).messages[0].feedback  # noqa: E731
+    assert call(shared, "rate", {"turn": turn, "rating": "down", "reason": "Wrong", "comment": "No."}) == {}
+    assert (kept().rating, kept().comment) == ("down", "No.")
+    call(shared, "rate", {"turn": turn, "rating": None})
+    assert kept() is None
 
 
-def test_jobs_are_watched_until_they_are_done(service: FakeService) -> None:
-    first = call(service, "watch_jobs", {"jobs": {"a.md": "a <b>.md"}})
-    assert first["running"]
-    assert "<progress" in first["html"]
-    assert "a &lt;b&gt;.md" in first["html"]
-    call(service, "watch_jobs", {"jobs": {"a.md": "a.md"}})
-    last = call(service, "watch_jobs", {"jobs": {"a.md": "a.md"}})
-    assert not last["running"]
-    assert "ready, 7 passages" in last["html"]
+def test_jobs_are_watched_until_they_are_done(shared: Running, documents: Path) -> None:
+    job = shared.call(shared.service.collections.index_paths("docs", [documents]))
+    shared.finished(job.id)
+    last = call(shared, "watch_jobs", {"jobs": {job.id: "leave.md"}})
+    assert (last["running"], last["done"]) == (False, [job.id])
+    running = job.model_copy(update={"state": "running", "stage": "encoding", "done": 1, "total": 3})
+    html = jobs_html([(running, "a <b>.md")])
+    assert "<progress" in html
+    assert "a &lt;b&gt;.md" in html
 
 
 def test_a_failed_file_is_told_with_its_reason() -> None:
@@ -153,39 +170,32 @@ def test_only_headings_that_are_questions_are_asked(heading: str, question: str 
 
 def test_examples_come_from_different_documents() -> None:
     texts = [
-        Text("a.md", "A", [(("Colour table",), "x"), (("Why mix colours?",), "x"), (("Is red red?",), "x")]),
-        Text("b.md", "B", [(("What is a mill",), "x")]),
-        Text("c.md", "C", [((), "x")]),
+        text_of("A", ("Colour table", "x"), ("Why mix colours?", "x"), ("Is red red?", "x")),
+        text_of("B", ("What is a mill", "x")),
+        text_of("C", ("", "x")),
     ]
-    found = [(one.question, one.title) for one in pick([text.document() for text in texts], 3)]
+    found = [(one.question, one.title) for one in pick(texts, 3)]
     assert found == [("Why mix colours?", "A"), ("What is a mill?", "B"), ("Is red red?", "A")]
 
 
-def test_an_empty_collection_says_how_to_fill_it(service: FakeService) -> None:
-    service.texts = []
-    assert "anaphora index" in call(service, "welcome", {"id": "docs"})["html"]
-    assert "How does the alarm stop?" not in call(service, "welcome", {"id": "docs"})["html"]
+def test_the_welcome_says_how_much_is_there_or_how_to_fill_it(shared: Running) -> None:
+    assert "3 documents " in call(shared, "welcome", {"id": "docs"})["html"]
+    assert "anaphora index" in call(shared, "welcome", {"id": "empty"})["html"]
+    assert "Ask an operator" in call(shared, "welcome", {"id": "empty"}, somebody("reader"))["html"]
 
 
-def test_the_welcome_asks_about_what_is_there(service: FakeService) -> None:
-    html = call(service, "welcome", {"id": "docs"})["html"]
-    assert "How does the alarm stop?" in html
-    assert "1 document " in html
-
-
-def test_what_the_role_does_not_allow_is_not_shown(service: FakeService) -> None:
-    conversation, _ = asyncio.run(talk(service, "Alarm"))
-    assert 'data-action="rate"' in call(service, "open_conversation", {"id": conversation})["turns"][0]["html"]
-    assert call(service, "list_collections", {})["adding"]
-    summary, turns = service.store[conversation]
-    service.store[conversation] = summary.model_copy(update={"own": False}), turns
-    assert 'data-action="delete"' in call(service, "list_conversations", {})["html"]
-    service.principal = Principal("key:1", "desk", "reader", frozenset({"default"}))
-    opened = call(service, "open_conversation", {"id": conversation})
-    assert not opened["own"]
-    for action in ("rate", "feedback", "edit", "retry"):
-        assert f'data-action="{action}"' not in opened["turns"][0]["html"]
-    assert 'data-action="delete"' not in call(service, "list_conversations", {})["html"]
-    assert not call(service, "list_collections", {})["adding"]
-    service.texts.clear()
-    assert "Ask an operator" in call(service, "welcome", {"id": "docs"})["html"]
+def test_what_the_role_does_not_allow_is_not_shown(shared: Running) -> None:
+    reader, agent = somebody("reader"), somebody("agent")
+    conversation, _ = talk(shared, "Alarm", reader)
+    shown = {}
+    for who in (None, reader, agent):
+        opened = call(shared, "open_conversation", {"id": conversation}, who)
+        actions = {name for name in ("rate", "edit", "retry") if f'data-action="{name}"' in opened["turns"][0]["html"]}
+        listed = call(shared, "list_conversations", {"query": "Alarm"}, who)["html"]
+        deletes, adds = 'data-action="delete"' in listed, call(shared, "list_collections", {}, who)["adding"]
+        shown[who.role if who else "local"] = (opened["own"], actions, deletes, adds)
+    assert shown == {
+        "local": (True, {"rate", "edit", "retry"}, True, True),
+        "reader": (True, {"edit", "retry"}, True, False),
+        "agent": (False, {"rate"}, False, False),
+    }

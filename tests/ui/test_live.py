@@ -2,225 +2,227 @@
 
 from __future__ import annotations
 
-import asyncio
+import threading
 import time
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from server.chat import ChatError, ChatService
+from server.chat import ChatError, StoredTurn
 from server.chat.error_mapping import LimitReached, QueueFull
-from tests.ui.fake_service import Answer, FakeService, Text
+from testing.openai_server import FakeOpenAIServer
+from tests.eventually import eventually
+from tests.serving import Running
 from ui.chat import PACE, LiveTurns, Picture, ask
+from ui.turns import TurnView
 
 OWNER = "local"
 STREAM = "stream-0001"
+SENTENCES = [f"Room {n} has {7 * n} chairs. " for n in range(40)]
 
 
 @pytest.fixture
-def service() -> FakeService:
-    words = "One two three four five six. " * 40
-    script = {"long": Answer(words, pause=0.005), "short": Answer("It is so [1].")}
-    return FakeService([Text("a.md", "A", [((), "It is so. And more.")])], script)
+def live() -> LiveTurns:
+    return LiveTurns()
 
 
-def question(text: str, **more: object) -> dict[str, object]:
-    return {"stream": STREAM, "question": text, "collection": "docs", **more}
+@pytest.fixture
+def gate(shared_llm: FakeOpenAIServer) -> Iterator[threading.Event]:
+    """Once it is set, an answer of many sentences goes on after its first."""
+    gate, usual = threading.Event(), shared_llm.pieces
+
+    def pieces(_: object) -> Iterator[str]:
+        yield SENTENCES[0]
+        gate.wait(90)
+        yield from SENTENCES[1:]
+
+    shared_llm.pieces = pieces
+    yield gate
+    gate.set()
+    shared_llm.pieces = usual
 
 
-async def pictures(service: ChatService, live: LiveTurns, data: object) -> list[Picture]:
-    return [picture async for picture in ask(service, live, OWNER, data)]
+def question(**more: object) -> dict[str, object]:
+    return {"stream": STREAM, "question": "How long is parental leave?", "collection": "docs", **more}
 
 
-def test_a_question_begins_a_conversation_and_ends_with_one_final_picture(service: FakeService) -> None:
-    live = LiveTurns()
-    shown = asyncio.run(pictures(service, live, question("short?")))
-    assert [picture["final"] for picture in shown[:-1]] == [False] * (len(shown) - 1)
-    assert shown[-1]["final"]
-    assert shown[-1]["turn"] in shown[-1]["html"]
-    assert shown[-1]["conversation"] in service.store
-    assert "It is so" in shown[-1]["sources"]
+def pictures(shared: Running, live: LiveTurns, data: object) -> list[Picture]:
+    async def run() -> list[Picture]:
+        return [picture async for picture in ask(shared.service, live, OWNER, data)]
+
+    return list(shared.call(run()))
+
+
+async def begun(shared: Running, live: LiveTurns) -> tuple[Any, str, str]:
+    """The stream of a turn that has said its first sentence, its conversation and its id."""
+    stream = ask(shared.service, live, OWNER, question())
+    while "Room 0" not in (shown := await anext(stream))["html"]:
+        pass
+    [turn] = (await shared.service.conversations.get(str(shown["conversation"]))).messages
+    return stream, str(shown["conversation"]), turn.id
+
+
+def watching(conversation: str, turn: str, stream: str = "stream-0002") -> dict[str, object]:
+    return question(stream=stream, conversation=conversation, watch=turn)
+
+
+def turns_of(shared: Running, conversation: str | None) -> tuple[StoredTurn, ...]:
+    return tuple(shared.call(shared.service.conversations.get(conversation)).messages)
+
+
+def test_a_question_begins_a_conversation_and_ends_with_one_final_picture(shared: Running, live: LiveTurns) -> None:
+    shown = pictures(shared, live, question())
+    last = shown[-1]
+    assert [picture["final"] for picture in shown] == [False] * (len(shown) - 1) + [True]
+    [stored] = turns_of(shared, last["conversation"])
+    assert stored.id == last["turn"]
+    assert "lasts ten weeks" in last["sources"]
     assert len(live) == 0
+    # As it looks when the conversation is opened again.
+    again = TurnView.of(stored, traced=True)
+    again.key = STREAM
+    assert (again.html(), again.sources_html()) == (last["html"], last["sources"])
 
 
-def test_a_stopped_turn_keeps_what_was_shown(service: FakeService) -> None:
-    live = LiveTurns()
-
+def test_a_stopped_turn_keeps_what_was_shown(shared: Running, live: LiveTurns, gate: threading.Event) -> None:
     async def run() -> list[Picture]:
         shown: list[Picture] = []
-        async for picture in ask(service, live, OWNER, question("long?")):
+        async for picture in ask(shared.service, live, OWNER, question()):
             shown.append(picture)
-            if "One two" in picture["html"]:
+            if "Room 0" in picture["html"]:
+                assert not live.stop("somebody else", STREAM)
+                assert not live.stop(OWNER, "stream-0002")
                 live.stop(OWNER, STREAM)
         return shown
 
-    shown = asyncio.run(run())
-    assert "Stopped before the end." in shown[-1]["html"]
-    assert "One two" in shown[-1]["html"]
-    assert service.cancelled == 1
-    [(_, turns)] = service.store.values()
-    assert [turn.status for turn in turns] == ["interrupted"]
-    assert shown[-1]["turn"] == turns[0].id
+    last = shared.call(run())[-1]
+    assert "Stopped before the end." in last["html"]
+    assert "Room 0" in last["html"]
+    assert [turn.id for turn in turns_of(shared, last["conversation"])] == [last["turn"]]
+    eventually(lambda: [turn.status for turn in turns_of(shared, last["conversation"])] == ["interrupted"])
 
 
-def test_nobody_else_stops_or_finds_a_turn(service: FakeService) -> None:
-    live = LiveTurns()
-
-    async def run() -> Picture | None:
-        last = None
-        async for picture in ask(service, live, OWNER, question("short?")):
-            assert not live.stop("somebody else", STREAM)
-            assert not live.stop(OWNER, "stream-0002")
-            assert live.find("somebody else", "turn-2", "stream-0003") is None
-            last = picture
-        return last
-
-    last = asyncio.run(run())
-    assert last is not None
-    assert 'data-state="answered"' in last["html"]
-
-
-@pytest.mark.parametrize("how", ["closed", "cancelled", "held"])
-def test_a_turn_goes_on_without_its_reader_and_is_watched_by_the_next(service: FakeService, how: str) -> None:
-    live = LiveTurns()
-
-    async def begin(begun: asyncio.Event) -> None:
-        async for picture in ask(service, live, OWNER, question("long?")):
-            if "One two" in picture["html"]:
-                begun.set()
-                if how != "held":
-                    await asyncio.Event().wait()
-
+@pytest.mark.parametrize("held", [True, False])
+def test_a_turn_goes_on_without_its_reader_and_is_watched_by_the_next(
+    shared: Running, live: LiveTurns, gate: threading.Event, held: bool
+) -> None:
     async def run() -> list[Picture]:
-        begun = asyncio.Event()
-        reading = asyncio.create_task(begin(begun))
-        await begun.wait()
-        if how != "held":
-            reading.cancel()
-            await asyncio.wait({reading})
-        assert (len(live), service.cancelled) == (1, 0)
-        [conversation] = service.store
-        again = question("long?", stream="stream-0002", conversation=conversation, watch="turn-2")
-        shown = await pictures(service, live, again)
-        await asyncio.wait({reading})
+        stream, conversation, turn = await begun(shared, live)
+        if not held:
+            await stream.aclose()
+        assert len(live) == 1
+        assert live.find("somebody else", turn, "stream-0003") is None
+        shown = []
+        async for picture in ask(shared.service, live, OWNER, watching(conversation, turn)):
+            shown.append(picture)
+            gate.set()
+        if held:
+            assert [picture async for picture in stream][-1]["final"]
         return shown
 
-    shown = asyncio.run(run())
-    assert len(service.requests) == 1
+    shown = shared.call(run())
     assert {picture["stream"] for picture in shown} == {"stream-0002"}
     assert [picture["final"] for picture in shown].index(True) == len(shown) - 1 > 0
-    assert shown[-1]["html"].count("One two") == 40
-    assert (len(live), service.cancelled) == (0, 0)
+    assert shown[-1]["html"].count("chairs") == 40
+    assert len(live) == 0
 
 
-def test_a_watched_turn_can_be_stopped_by_the_name_that_its_page_gave_it(service: FakeService) -> None:
-    live = LiveTurns()
-
+def test_a_watched_turn_can_be_stopped_by_the_name_that_its_page_gave_it(
+    shared: Running, live: LiveTurns, gate: threading.Event
+) -> None:
     async def run() -> list[Picture]:
-        async for picture in ask(service, live, OWNER, question("long?")):
-            if "One two" in picture["html"]:
-                break
-        [conversation] = service.store
+        _, conversation, turn = await begun(shared, live)
         shown = []
-        watch = question("long?", stream="stream-0002", conversation=conversation, watch="turn-2")
-        async for picture in ask(service, live, OWNER, watch):
+        async for picture in ask(shared.service, live, OWNER, watching(conversation, turn)):
             shown.append(picture)
             if len(shown) == 1:
                 assert live.stop(OWNER, "stream-0002")
         return shown
 
-    assert "Stopped before the end." in asyncio.run(run())[-1]["html"]
-    assert service.cancelled == 1
+    assert "Stopped before the end." in shared.call(run())[-1]["html"]
 
 
-def test_a_refused_question_says_when_to_try_again_and_leaves_no_empty_conversation(service: FakeService) -> None:
-    service.refuse_with = QueueFull("Too many questions are waiting.", retry_after=7)
-    shown = asyncio.run(pictures(service, LiveTurns(), question("short?")))
-    assert "Too many questions are waiting. Try again in 7 s." in shown[-1]["html"]
-    assert shown[-1]["kept"] is False
-    assert service.store == {}
-
-
-def test_a_question_too_soon_is_refused_before_anything_is_made_of_it(service: FakeService) -> None:
-    service.limit_with = LimitReached("20 requests a minute are allowed.", retry_after=12)
-    shown = asyncio.run(pictures(service, LiveTurns(), question("short?")))
-    assert "20 requests a minute are allowed. Try again in 12 s." in shown[-1]["html"]
-    assert (shown[-1]["final"], shown[-1]["kept"]) == (True, False)
-    assert service.store == {}
-    assert service.requests == []
-
-
-def test_an_unexpected_failure_is_told_and_not_explained(
-    service: FakeService, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("place", "error", "said"),
+    [
+        ("turns.begin", QueueFull("Too many are waiting.", retry_after=7), "Too many are waiting. Try again in 7 s."),
+        ("turns.begin", ChatError("The collection is gone. Choose another."), "is gone. Choose another."),
+        ("turns.begin", RuntimeError("/secret/path"), "Something went wrong on the server"),
+        ("admin.admit", LimitReached("20 are allowed.", retry_after=12), "20 are allowed. Try again in 12 s."),
+    ],
+)
+def test_a_refused_question_says_why_and_leaves_no_empty_conversation(
+    shared: Running, live: LiveTurns, monkeypatch: pytest.MonkeyPatch, place: str, error: Exception, said: str
 ) -> None:
-    service.refuse_with = RuntimeError("/secret/path")  # type: ignore[assignment]
-    shown = asyncio.run(pictures(service, LiveTurns(), question("short?")))
-    assert shown[-1]["final"]
-    assert "Something went wrong on the server" in shown[-1]["html"]
-    assert "/secret/path" not in shown[-1]["html"]
-    assert "/secret/path" in caplog.text
+    async def refuse(*_: object) -> None:
+        raise error
+
+    service, _, method = place.partition(".")
+    monkeypatch.setattr(getattr(shared.service, service), method, refuse)
+    before = shared.call(shared.service.conversations.listing(None, limit=200))
+    last = pictures(shared, live, question())[-1]
+    assert said in last["html"]
+    assert "/secret/path" not in last["html"]
+    assert (last["final"], last["kept"]) == (True, False)
+    assert shared.call(shared.service.conversations.listing(None, limit=200)) == before
 
 
-def test_a_malformed_question_is_dropped(service: FakeService) -> None:
+def test_a_malformed_question_is_dropped(shared: Running, live: LiveTurns) -> None:
     for data in (None, {}, {"stream": "x", "question": "y"}, {"stream": "<script>" * 2, "question": "y"}):
-        assert asyncio.run(pictures(service, LiveTurns(), data)) == []
-    assert service.requests == []
+        assert pictures(shared, live, data) == []
 
 
-def test_search_words_and_the_replaced_turn_reach_the_service(service: FakeService) -> None:
-    live = LiveTurns()
-    first = asyncio.run(pictures(service, live, question("short?")))[-1]
-    again = question("short?", conversation=first["conversation"], instead_of=first["turn"], search_for="other words")
-    shown = asyncio.run(pictures(service, live, again))[-1]
-    assert service.requests[-1].regenerate_of == first["turn"]
-    assert service.requests[-1].search_for == "other words"
-    assert "other words" in shown["html"]
+def test_search_words_and_the_replaced_turn_reach_the_service(shared: Running, live: LiveTurns) -> None:
+    first = pictures(shared, live, question())[-1]
+    again = question(conversation=first["conversation"], instead_of=first["turn"], search_for="train tickets")
+    shown = pictures(shared, live, again)[-1]
+    assert [turn.versions for turn in turns_of(shared, first["conversation"])] == [(first["turn"], shown["turn"])]
+    assert "train tickets" in shown["html"]
     assert "your words" in shown["html"]
 
 
-def test_a_stream_name_in_use_is_refused(service: FakeService) -> None:
-    live = LiveTurns()
+def test_a_stream_name_in_use_is_refused(shared: Running, live: LiveTurns, gate: threading.Event) -> None:
+    async def run() -> Picture:
+        stream, _, _ = await begun(shared, live)
+        shown = [picture async for picture in ask(shared.service, live, OWNER, question())]
+        live.stop(OWNER, STREAM)
+        await stream.aclose()
+        return shown[-1]
 
-    async def run() -> list[Picture]:
-        async for picture in ask(service, live, OWNER, question("long?")):
-            if "One two" in picture["html"]:
-                return await pictures(service, live, question("short?"))
-        return []
-
-    assert "being answered already" in asyncio.run(run())[-1]["html"]
+    assert "being answered already" in shared.call(run())["html"]
 
 
-def test_many_tokens_make_few_pictures(service: FakeService) -> None:
+def test_many_tokens_make_few_pictures(
+    shared: Running, live: LiveTurns, shared_llm: FakeOpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = "".join(SENTENCES).split(" ")
+    monkeypatch.setattr(shared_llm, "pieces", [f"{word} " for word in words])
+    monkeypatch.setattr(shared_llm, "pace", 0.005)
     began = time.monotonic()
-    shown = asyncio.run(pictures(service, LiveTurns(), question("long?")))
+    shown = pictures(shared, live, question())
     # On a busy machine the tokens take longer, and pictures are told by time.
-    assert len(shown) < max(240 / 3, 3 + (time.monotonic() - began) / PACE)
-    assert len(shown) < 240
-    assert shown[-1]["html"].count("One two") == 40
+    assert len(shown) < max(len(words) / 3, 3 + (time.monotonic() - began) / PACE)
+    assert shown[-1]["html"].count("chairs") == 40
 
 
-def test_errors_of_the_service_carry_their_message(service: FakeService) -> None:
-    service.refuse_with = ChatError("The collection is gone. Choose another.")
-    shown = asyncio.run(pictures(service, LiveTurns(), question("short?")))
-    assert "The collection is gone. Choose another." in shown[-1]["html"]
-
-
-def test_nobody_takes_the_streams_of_all_by_watching(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_takes_the_streams_of_all_by_watching(
+    shared: Running, live: LiveTurns, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("ui.chat.WATCHED", 2)
-    live = LiveTurns()
 
     async def run() -> list[str]:
-        begun = ask(service, live, OWNER, question("long?"))
-        while (shown := await anext(begun))["turn"] is None:
-            pass
-        watch = question("long?", conversation=shown["conversation"], watch=shown["turn"])
-        streams = [ask(service, live, OWNER, {**watch, "stream": f"stream-100{n}"}) for n in range(3)]
-        texts = [(await anext(stream))["html"] for stream in streams]
-        for stream in streams:
+        first, conversation, turn = await begun(shared, live)
+        watches = [watching(conversation, turn, f"stream-100{n}") for n in range(4)]
+        streams = [ask(shared.service, live, OWNER, watch) for watch in watches]
+        texts = [(await anext(stream))["html"] for stream in streams[:3]]
+        for stream in streams[:3]:
             await stream.aclose()
-        texts.append((await anext(ask(service, live, OWNER, {**watch, "stream": "stream-2000"})))["html"])
-        await begun.aclose()
+        texts.append((await anext(streams[3]))["html"])
+        for stream in (streams[3], first):
+            await stream.aclose()
         live.stop(OWNER, STREAM)
         return texts
 
-    refused = ["Too many tabs" in text for text in asyncio.run(run())]
+    refused = ["Too many tabs" in text for text in shared.call(run())]
     assert refused == [False, False, True, False]

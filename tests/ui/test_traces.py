@@ -128,16 +128,3 @@ def test_a_trace_is_explored(visitor: Visitor, site: Site) -> None:
     assert page.locator("#detail .sides > div").count() == 2
     assert page.locator("img").count() == 0
     assert page.evaluate("window.owned") is None
-
-
-@pytest.mark.parametrize("path", ["v1/nothing", "v1/turns", "nothing/at/all"])
-def test_every_unknown_route_answers_in_the_form_of_the_api(site: Site, path: str) -> None:
-    answer = httpx.get(f"{site.address}/{path}")
-    assert answer.status_code == 404
-    assert answer.json()["error"]["type"] == "invalid_request_error"
-
-
-def test_a_trace_that_is_not_there_is_not_found(site: Site) -> None:
-    answer = httpx.get(f"{site.address}/traces/nothing")
-    assert answer.status_code == 404
-    assert answer.json()["error"]["code"] == "not_found"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
+from typing import Any
 
 import pytest
 
+from index.query import Hit
 from server.chat import (
     ErrorEvent,
     Event,
@@ -14,33 +15,50 @@ from server.chat import (
     NearestEvent,
     Quotation,
     RewriteEvent,
+    SectionView,
     StepEvent,
     TokenEvent,
-    TurnRequest,
 )
-from server.chat.documents import LinkView
+from server.chat.documents import DocumentText, LinkView
 from server.turn.events import Alternative
-from tests.ui.fake_service import Answer, FakeService, Text
+from tests.server.turn_fakes import FakeCollection, passage
+from tests.server.turn_playing import engine, play
 from ui.source_panel import anchored, document_link, ranking_name, reader_html, sources_html
 from ui.turns import TurnView, describe
 
-TEXTS = [
-    Text("guide.md", "Guide <b>", [(("Use & care",), "Boil it twice. Then wait."), (("More",), "Nothing else.")]),
-    Text("book.pdf", "Book", [(("1 Start",), "A first line\nand a second. Then\n\nanother part.")], page=4),
-]
+
+class Shelf(FakeCollection):
+    """Two pages of a guide and one of a book."""
+
+    def search(self, *_: Any, **__: Any) -> list[Hit]:
+        found = [
+            passage("Boil it twice. Then wait.", "d1.md", title="Guide <b>", heading=("Use & care",)),
+            passage("Nothing else.", "d2.md", title="Guide <b>", heading=("More",)),
+            passage("Use the lid. Again the lid.", "d3.md", title="Book", heading=("1 Start",), page=4),
+        ]
+        return [Hit(one, 1 / n, {"typed/bm25": n}) for n, one in enumerate(found, 1)]
 
 
-def played(answer: Answer, search_for: str | None = None) -> TurnView:
+def events(*said: Any) -> list[Event]:
+    """Those of a turn in which the model says that."""
+    return play(engine(list(said), collection=Shelf(), style="full"), "q <i>?")
+
+
+def played(*said: Any) -> TurnView:
     """The view of a turn after all its events."""
-    service = FakeService(TEXTS, {"q": answer})
-    view = TurnView("key", "q <i>?", "docs", search_for)
-
-    async def run() -> None:
-        async for event in service.turns.ask(TurnRequest(question="q <i>?", search_for=search_for)):
-            view.add(event)
-
-    asyncio.run(run())
+    view = TurnView("key", "q <i>?", "docs", None)
+    for event in events(*said):
+        view.add(event)
     return view
+
+
+def text_of(name: str, *sections: tuple[str, str], page: int | None = None) -> DocumentText:
+    """A document of sections, each with a heading."""
+    text, views = "", []
+    for heading, body in sections:
+        views.append(SectionView(heading=(heading,), start=len(text), end=len(text) + len(body), page=page))
+        text += body + "\n\n"
+    return DocumentText(id=name, title=name, source=name, text=text, sections=tuple(views))
 
 
 def rewritten(decision: str, **more: object) -> RewriteEvent:
@@ -57,18 +75,18 @@ def rewritten(decision: str, **more: object) -> RewriteEvent:
 
 
 def test_citations_become_chips_and_highlight_what_they_cite() -> None:
-    view = played(Answer("Boil it twice [1]. It is fun.", unsupported=("It is fun.",)))
+    view = played("Boil it twice [1]. The mayor of Springfield studied falconry.")
     html, sources = view.html(), view.sources_html()
     assert 'data-source="1"' in html
     assert "Source 1: Guide &lt;b&gt; › Use &amp; care" in html
     assert 'class="doubt"' in html
-    assert '<mark data-citation="0">Boil it twice</mark>' in sources
+    assert '<mark data-citation="0">Boil it twice.</mark>' in sources
     assert sources.count("unmarked") == 2
     assert "p. 4" in sources
 
 
 def test_a_source_is_opened_at_its_own_address_too_where_that_is_one() -> None:
-    view = played(Answer("Boil it twice [1]."))
+    view = played("Boil it twice [1].")
     assert view.done is not None
     assert view.evidence is not None
 
@@ -85,7 +103,7 @@ def test_a_source_is_opened_at_its_own_address_too_where_that_is_one() -> None:
 
 def test_what_may_be_meant_is_offered_to_whoever_may_ask() -> None:
     asked = "Which of these is it about?\n\n1. Guide <b>\n2. Book"
-    view = played(Answer(asked))
+    view = played(asked)
     assert view.done is not None
     found = [Alternative(n=1, text="Guide <b>"), Alternative(n=2, text="Book")]
     view.add(view.done.model_copy(update={"alternatives": found}))
@@ -113,7 +131,7 @@ def test_steps_of_a_slow_way_of_answering_are_told_until_it_answers() -> None:
 
 
 def test_until_something_is_cited_what_is_nearest_is_highlighted() -> None:
-    whole = played(Answer("Boil it twice [1]."))
+    whole = played("Boil it twice [1].")
     assert whole.evidence is not None
     passage = whole.evidence.passages[0]
     place = {"n": 1, "start": passage.start, "end": passage.start + len("Boil it twice."), "score": 0.9}
@@ -131,11 +149,11 @@ def test_until_something_is_cited_what_is_nearest_is_highlighted() -> None:
     assert "Boil it twice." in view.html().partition('class="nearest"')[2]
     view.add(whole.citations[0])
     assert "near" not in view.sources_html()
-    assert '<mark data-citation="0">Boil it twice</mark>' in view.sources_html()
+    assert '<mark data-citation="0">Boil it twice.</mark>' in view.sources_html()
 
 
 def test_what_the_documents_do_not_bear_out_is_folded_away() -> None:
-    view = played(Answer("Boil it twice [1]."))
+    view = played("Boil it twice [1].")
     running = TurnView("key", "q", "docs")
     running.add(TokenEvent(text="**One.** Use <b>owls</b> [1]."))
     running.add(FoldEvent(start=9))
@@ -149,7 +167,7 @@ def test_what_the_documents_do_not_bear_out_is_folded_away() -> None:
 
 
 def test_nothing_of_a_question_or_title_is_markup() -> None:
-    view = played(Answer("Yes [1]."))
+    view = played("Yes [1].")
     for html in (view.html(), view.sources_html()):
         assert "<i>" not in html
         assert "<b>" not in html
@@ -157,51 +175,28 @@ def test_nothing_of_a_question_or_title_is_markup() -> None:
 
 
 def test_a_refusal_says_so_and_how_to_go_on() -> None:
-    html = played(Answer("That is not in the documents.", refused=True)).html()
+    html = played("<cannot_answer>").html()
     assert 'data-state="refused"' in html
     assert "Other words in “Searched” may find better sources." in html
     # The server has said in the answer that the documents do not hold it: once is enough.
-    assert "found no sure answer" not in html
+    assert html.count("found no sure answer") == 1
 
 
 def test_an_error_shows_its_remedy_and_keeps_the_citations_shown_until_then() -> None:
-    view = played(Answer("Boil it twice [1] and then go on.", fails_after=20))
+    view = played("Boil it twice [1]. ", ConnectionError("gone"))
     html = view.html()
     assert 'role="alert"' in html
-    assert "Ask again" in html
+    assert "The language model" in html.partition('role="alert"')[2]
     assert 'data-source="1"' in html
 
 
 def test_every_half_of_a_stream_can_be_shown() -> None:
-    service = FakeService(TEXTS, {"q": Answer("Say **bold [1]** and `code [2]` then <b")})
-    view = TurnView("key", "q", "docs")
-
-    async def run() -> list[str]:
-        shown = []
-        async for event in service.turns.ask(TurnRequest(question="q")):
-            view.add(event)
-            shown.append(str(view.html()) + str(view.sources_html()))
-        return shown
-
-    shown = asyncio.run(run())
+    view, shown = TurnView("key", "q", "docs"), []
+    for event in events("Say **bold [1]** and `code [2]` then <b"):
+        view.add(event)
+        shown.append(str(view.html()) + str(view.sources_html()))
     assert "Searching" not in shown[-1]
     assert all("<b>" not in html for html in shown)
-
-
-def test_a_stored_turn_looks_as_it_did_when_it_ended() -> None:
-    service = FakeService(TEXTS, {"q": Answer("Boil it twice [1]. It is fun.", unsupported=("It is fun.",))})
-    view = TurnView("key", "q", "docs")
-
-    async def run() -> TurnView:
-        conversation = await service.conversations.create("docs")
-        async for event in service.turns.ask(TurnRequest(question="q", conversation_id=conversation.id)):
-            view.add(event)
-        return TurnView.of((await service.conversations.get(conversation.id)).messages[0])
-
-    stored = asyncio.run(run())
-    stored.key = "key"
-    assert stored.html() == view.html()
-    assert stored.sources_html() == view.sources_html()
 
 
 @pytest.mark.parametrize(
@@ -220,7 +215,7 @@ def test_a_decision_is_explained(event: RewriteEvent, edited: bool, said: str) -
 
 
 def test_details_of_the_search_are_for_agents() -> None:
-    view = played(Answer("Boil it twice [1]."))
+    view = played("Boil it twice [1].")
     view.add(rewritten("rewrite", confidence=0.8))
     for traced in (False, True):
         view.traced = traced
@@ -231,7 +226,7 @@ def test_details_of_the_search_are_for_agents() -> None:
 
 
 def test_dropped_citations_and_a_cut_answer_are_told() -> None:
-    view = played(Answer("Yes [1]."))
+    view = played("Yes [1].")
     assert view.done is not None
     view.add(view.done.model_copy(update={"dropped_citations": 2, "finish_reason": "length"}))
     assert "2 citations of nothing in the sources were removed." in view.html()
@@ -239,7 +234,7 @@ def test_dropped_citations_and_a_cut_answer_are_told() -> None:
 
 
 def test_a_warning_is_shown_as_text() -> None:
-    view = played(Answer("Yes [1]."))
+    view = played("Yes [1].")
     assert view.done is not None
     assert "Check <b>" not in view.html()
     view.add(view.done.model_copy(update={"warning": "Check <b> this."}))
@@ -261,7 +256,7 @@ def test_rankings_are_named_in_words() -> None:
 
 
 def test_the_reader_shows_the_place_and_counts_what_it_leaves_out() -> None:
-    document = Text("long.txt", "Long", [((str(n),), f"Sentence {n}. " * 200) for n in range(60)]).document()
+    document = text_of("long.txt", *((str(n), f"Sentence {n}. " * 200) for n in range(60)))
     start = document.text.index("Sentence 30.")
     html = reader_html(document, start, start + 12)
     assert html.count("<mark") == 1
@@ -273,18 +268,18 @@ def test_the_reader_shows_the_place_and_counts_what_it_leaves_out() -> None:
 
 @pytest.mark.parametrize("place", [(-5, 3), (10**9, 10**9 + 5), (5, 2), (0, 0)])
 def test_the_reader_takes_any_place(place: tuple[int, int]) -> None:
-    assert "it twice" in reader_html(TEXTS[0].document(), *place)
+    assert "it twice" in reader_html(text_of("a.md", ("Use", "Boil it twice. Then wait.")), *place)
 
 
 def test_a_flowing_text_breaks_at_paragraphs_only() -> None:
-    html = reader_html(TEXTS[1].document(), 0, 0)
+    html = reader_html(text_of("b.pdf", ("1", "A first line\nand a second. Then\n\nanother part."), page=4), 0, 0)
     assert "flowing" in html
     assert "Then<br><br>another part." in html
 
 
 def test_links_to_documents_lead_into_the_reader_and_others_stay_as_they_are() -> None:
     text = '[b](b.md#part "x") and [c](c.md) <a href="?collection=docs&document=d.md" class="inside">d</a> [e](?at=1)'
-    document = Text("a.md", "A", [(("Part [1] of it",), text)]).document()
+    document = text_of("a.md", ("Part [1] of it", text))
     html = reader_html(document.model_copy(update={"links": {"b.md#part": 'b".md'}}), 0, 0, None, "docs")
     assert re.findall(r"<a [^>]*>", html) == [
         '<a href="?collection=docs&amp;document=b%22.md&amp;at=0-0&amp;part=part" class="inside" '
@@ -295,7 +290,7 @@ def test_links_to_documents_lead_into_the_reader_and_others_stay_as_they_are() -
 
 
 def test_words_that_were_links_lead_into_the_reader() -> None:
-    document = Text("a.html", "A", [((), "Go to **the rest** now.")]).document()
+    document = text_of("a.html", ("A", "Go to **the rest** now."))
     linked = (LinkView(start=3, end=18, document_id='b".html', anchor="part"),)
     html = reader_html(document.model_copy(update={"linked": linked}), 0, 23, None, "docs")
     assert re.findall(r"<a [^>]*>([^<]*)</a>", html) == ["to ", "the rest"]
@@ -303,7 +298,7 @@ def test_words_that_were_links_lead_into_the_reader() -> None:
 
 
 def test_a_source_that_is_no_web_address_is_no_link() -> None:
-    document = TEXTS[0].document().model_copy(update={"source": "javascript:alert(1)"})
+    document = text_of("a.md", ("Use", "Wait.")).model_copy(update={"source": "javascript:alert(1)"})
     assert "href" not in reader_html(document, 0, 0)
 
 
@@ -312,7 +307,7 @@ def test_a_link_into_a_document_is_escaped() -> None:
 
 
 def test_citation_numbers_begin_at_one_in_the_order_of_the_answer() -> None:
-    view = played(Answer("Use the lid [3]. Boil it twice [1]. Again the lid [3]."))
+    view = played("Use the lid [3]. Boil it twice [1]. Again the lid [3].")
     numbers = re.findall(r'class="chip[^"]*" data-action="cite" data-source="(\d)"[^>]*>(\d)<', str(view.html()))
     assert numbers == [("3", "1"), ("1", "2"), ("3", "1")]
     shown = re.findall(r'data-source="(\d)" tabindex.*?class="number"[^>]*>(\d)<', str(view.sources_html()), re.DOTALL)

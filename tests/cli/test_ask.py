@@ -27,6 +27,7 @@ from server.chat import DocumentText, EvidenceEvent, SectionView, TokenEvent
 from server.turn.events import Evidence
 from testing.openai_server import FakeOpenAIServer
 from tests.eventually import eventually
+from tests.server.turn_fakes import evidence
 
 PROGRAM = "from cli import main; main()"
 Ask = Callable[..., Result]
@@ -52,12 +53,6 @@ def test_one_question_is_answered_with_its_sources(ask: Ask, llm: FakeOpenAIServ
     assert "Parental leave lasts ten weeks. [1]\n" in result.stdout
     assert "[1] Parental leave › Length  leave.md" in result.stdout
     assert "    Parental leave lasts ten weeks." in result.stdout
-
-
-def test_without_a_model_sentences_are_quoted(ask: Ask) -> None:
-    result = ask("--model", "none", "--once", "How long does parental leave last?")
-    assert result.exit_code == 0, result.output
-    assert "Parental leave lasts ten weeks." in result.stdout
 
 
 def test_events_are_printed_as_json_for_programs(ask: Ask, llm: FakeOpenAIServer) -> None:
@@ -201,22 +196,9 @@ def test_an_interrupt_stops_the_answer_and_not_the_chat(home: Path, llm: FakeOpe
     assert (home / "ask_history").read_text().count("+How long is parental leave?") == 1
 
 
-def evidence(**changes: object) -> Evidence:
-    values: dict[str, object] = {
-        "n": 1,
-        "passage_id": "p",
-        "document_id": "d.md",
-        "title": "Title",
-        "heading": ["Part"],
-        "page": 3,
-        "start": 10,
-        "end": 20,
-        "text": "0123456789",
-        "source": "d.md",
-        "score": 1.0,
-        "ranks": {},
-    }
-    return Evidence.model_validate(values | changes)
+def source(text: str = "0123456789", **changes: object) -> Evidence:
+    values = {"title": "Title", "heading": ["Part"], "page": 3, "start": 10, "end": 20, **changes}
+    return evidence(text)[0].model_copy(update=values)
 
 
 def shown(*events: EvidenceEvent | TokenEvent) -> tuple[Transcript, StringIO]:
@@ -229,7 +211,7 @@ def shown(*events: EvidenceEvent | TokenEvent) -> tuple[Transcript, StringIO]:
 
 def test_hostile_texts_cannot_steer_the_terminal() -> None:
     poison = "\x1b]0;owned\x07\x1b[2J\u202egnp.exe\x9b1mred"
-    passages = [evidence(title=poison, heading=[poison], source=poison, text=poison)]
+    passages = [source(poison, title=poison, heading=[poison], source=poison)]
     transcript, out = shown(
         EvidenceEvent(passages=passages, reranked=False, seconds=0.0), TokenEvent(text=f"Answer {poison}")
     )
@@ -250,7 +232,7 @@ def test_a_source_is_opened_with_its_whole_section() -> None:
         SectionView(heading=("Part",), start=10, end=41, page=3),
         SectionView(heading=("Other",), start=41, end=len(text), page=3),
     )
-    transcript, out = shown(EvidenceEvent(passages=[evidence()], reranked=False, seconds=0.0))
+    transcript, out = shown(EvidenceEvent(passages=[source()], reranked=False, seconds=0.0))
     transcript.open(1, DocumentText(id="d.md", title="Title", source="d.md", text=text, sections=sections))
     assert "Title › Part, page 3" in out.getvalue()
     assert "rest of the section." in out.getvalue()
@@ -287,12 +269,6 @@ def test_a_refusal_has_an_exit_code_of_its_own(ask: Ask, llm: FakeOpenAIServer) 
     llm.pieces = ("<cannot_answer>",)
     result = ask("--model", llm.url, "Which university did the mayor attend?")
     assert result.exit_code == ExitCode.REFUSED, result.output
-
-
-def test_an_unknown_model_stops_at_once(ask: Ask) -> None:
-    result = ask("--model", "qwen2.5-coder-1.5b-instrukt", "How long?")
-    assert result.exit_code == ExitCode.BAD_INPUT
-    assert "Did you mean 'qwen2.5-coder-1.5b-instruct'?" in result.stderr
 
 
 def test_an_empty_home_is_looked_at_before_anything_is_fetched(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from rewriter.conditional import (
 from rewriter.conditional_training import convert
 from rewriter.examples import RewriteExample, read_examples
 from rewriter.load import Serving, describe, load_rewriter
-from rewriter.protocol import Conversation, Message, RewriteGate, Rewriter, RunError
+from rewriter.protocol import Conversation, Message, RewriteGate, RunError
 from rewriter.recipe import Recipe
 from tests.tiny_models import tiny_llama
 
@@ -158,10 +158,6 @@ def test_an_engine_that_breaks_fails_the_turn_and_no_more(trained: Path) -> None
     assert "no such kernel" in made.reason
     engine.error = None
     assert rewriter.rewrite(TALK, "and then?").decision == "keep"
-
-
-def test_it_is_a_rewriter(trained: Path) -> None:
-    assert isinstance(load_rewriter(trained), Rewriter)
 
 
 def test_what_people_type_is_no_gate_and_no_role(trained: Path) -> None:

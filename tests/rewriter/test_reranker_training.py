@@ -99,11 +99,6 @@ def trained(data: Path, base: Path, tmp_path_factory: pytest.TempPathFactory) ->
     return folder
 
 
-def losses(folder: Path) -> list[tuple[int, float]]:
-    log = json.loads((folder / "log.json").read_text("utf-8"))
-    return [(entry["step"], entry[key]) for entry in log for key in ("loss", "eval_loss") if key in entry]
-
-
 def test_a_run_serves_as_it_learned(trained: Path) -> None:
     """The served int8 model gives the scores of its weights in torch, for the same text of the conversation."""
     import torch
@@ -164,24 +159,6 @@ def test_an_export_is_made_again_from_the_weights(trained: Path, tmp_path: Path)
     export(copied, lambda _: None, RERANKERS)
     assert (copied / "model.onnx").read_bytes() == before
     check(copied)
-
-
-@pytest.mark.extended
-def test_training_goes_on_where_it_was_cut(data: Path, base: Path, trained: Path, tmp_path: Path) -> None:
-    """Stopped after its first checkpoint; the losses after that are those of the run that was not."""
-
-    class Cut(Exception):
-        pass
-
-    def cut(said: str) -> None:
-        if said.startswith("step 8"):
-            raise Cut
-
-    with pytest.raises(Cut):
-        train(recipe_of(base), data, tmp_path / "run", machine=MACHINE, callback=cut)
-    assert (tmp_path / "run" / "checkpoints" / "checkpoint-4").is_dir()
-    train(recipe_of(base), data, tmp_path / "run", machine=MACHINE, callback=lambda _: None)
-    assert losses(tmp_path / "run") == losses(trained)
 
 
 def test_scores_stay_with_their_passages_and_follow_judgement_and_teacher() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -11,12 +10,8 @@ from typer.testing import CliRunner
 
 from cli import app
 from rewriter.load import packaged_folder
-from rewriter.protocol import Conversation, Message, RunError
+from rewriter.protocol import RunError
 from rewriter.runs import list_runs, promote, promoted_run, rollback
-from server.rewriters import RewriterManager
-from server.settings import Settings
-
-TALK = Conversation((Message("user", "How do I renew a bus pass?"), Message("assistant", "At the office.")))
 
 
 @pytest.fixture
@@ -80,40 +75,6 @@ def test_a_run_without_its_export_says_how_it_is_exported(home: Path) -> None:
     code, output = anaphora(home, "models", "promote", "first", "--export")
     assert code == 0, output
     assert promoted_run(home) == "first"
-
-
-@pytest.mark.extended
-def test_a_running_server_takes_the_promoted_run_with_its_next_turn(home: Path) -> None:
-    keeper = RewriterManager(Settings(home=home))
-    before = keeper.rewriter()
-    promote(home, "first")
-    assert not keeper.is_loaded
-    after = keeper.rewriter()
-    assert after is not before
-    assert after.name == "t5"
-    assert keeper.rewriter() is after
-    assert after.rewrite(TALK, "what does it cost").decision != "failed"
-    promote(home, "second")
-    assert keeper.rewriter() is not after
-    rollback(home)
-    rollback(home)
-    assert keeper.rewriter().name == before.name
-    assert (packaged_folder() is None) == (before.name == "none")
-
-
-@pytest.mark.extended
-def test_a_server_keeps_its_rewriter_when_the_promoted_one_is_damaged(home: Path) -> None:
-    promote(home, "first")
-    keeper = RewriterManager(Settings(home=home))
-    good = keeper.rewriter()
-    (home / "rewriters" / "second" / "tokenizer.json").write_text("{}", "utf-8")
-    # Not through `promote`, which would refuse it.
-    (home / "rewriters" / "promoted.json").write_text(json.dumps({"run": "second", "history": ["first"]}), "utf-8")
-    assert keeper.rewriter() is good
-    assert "tokenizer.json" in keeper.problem
-    assert good.rewrite(TALK, "what does it cost").decision != "failed"
-    (home / "rewriters" / "promoted.json").write_text("{", "utf-8")
-    assert keeper.rewriter() is good
 
 
 @pytest.mark.extended

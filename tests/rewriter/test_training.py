@@ -17,16 +17,12 @@ import pytest
 from rewriter.load import load_rewriter
 from rewriter.protocol import RecipeError, TrainingError
 from rewriter.recipe import Recipe
-from rewriter.training import Machine, export, train
+from rewriter.training import Machine, train
 
 pytestmark = pytest.mark.extended
 
 Recipes = Callable[..., Recipe]
 Runs = Callable[[Recipe, Path, Path], Path]
-
-
-def quiet(_: str) -> None:
-    """Says nothing."""
 
 
 def losses(folder: Path) -> list[tuple[int, str, float]]:
@@ -143,14 +139,6 @@ def test_lora_trains_few_weights_and_is_merged_into_the_base(
 
     assert names(folder) == names(trained)
     load_rewriter(folder)
-
-
-def test_a_lost_export_is_made_again(copied: Path) -> None:
-    before = json.loads((copied / "rewriter.json").read_text("utf-8"))["files"]
-    (copied / "export" / "model.bin").write_bytes(b"")
-    export(copied, quiet)
-    assert json.loads((copied / "rewriter.json").read_text("utf-8"))["files"] == before
-    load_rewriter(copied)
 
 
 def test_a_base_that_cannot_be_opened_is_an_error(

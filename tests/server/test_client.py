@@ -5,7 +5,9 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import threading
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,12 +34,21 @@ def test_a_program_searches_asks_and_manages_documents(running: Running, llm: Fa
         answer = client.ask("How long is parental leave?", collection="docs")
         assert answer.status == "answered"
         assert answer.sources[0].text in document
-        llm.pace = 0.1  # what arrives together becomes one piece
-        *pieces, last = client.stream("How long is parental leave?")
+        usual, heard = llm.pieces, threading.Event()
+
+        def slowly(_: object) -> Iterator[str]:
+            yield "Parental leave "
+            heard.wait(90)
+            yield "lasts ten weeks. [1]"
+
+        llm.pieces = slowly
+        stream = client.stream("How long is parental leave?")
+        first = next(stream)
+        heard.set()
+        *pieces, last = stream
         assert isinstance(last, ClientAnswer)
-        assert "".join(map(str, pieces)) == last.text == answer.text
-        assert len(pieces) > 1
-        llm.pace = 0.0
+        assert "".join(map(str, (first, *pieces))) == last.text == answer.text
+        llm.pieces = usual
         client.ask(
             "And by fax?", history=[{"role": "user", "content": "How long?"}, {"role": "assistant", "content": "Ten"}]
         )
@@ -90,6 +101,7 @@ def test_mcp_programs_connect_or_start_a_server() -> None:
     assert started == {"command": "anaphora", "args": ["mcp", "--collection", "docs"], "env": {"ANAPHORA_KEY": "k"}}
 
 
+@pytest.mark.extended
 def test_the_wheel_of_the_client_needs_httpx_alone(tmp_path: Path) -> None:
     """Its own modules are read from the wheel; of other libraries only httpx and its parts may be imported."""
     build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(tmp_path)]

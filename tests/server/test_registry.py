@@ -15,7 +15,6 @@ import zipfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from queue import Queue
 
@@ -46,6 +45,7 @@ from server.registry import (
 )
 from server.registry.catalogue import load_registry
 from server.settings import IndexSettings, Settings
+from testing.http_server import FakeHandler, serving
 
 PARTS = [bytes([n]) * 3000 for n in range(1, 4)]
 WEIGHTS = b"".join(PARTS)
@@ -312,10 +312,7 @@ class Hub:
 def hub(monkeypatch: pytest.MonkeyPatch, registry: Path) -> Iterator[Hub]:
     state = Hub()
 
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, *args: object) -> None:
-            """Be quiet."""
-
+    class Handler(FakeHandler):
         def do_HEAD(self) -> None:
             self._headers()
 
@@ -331,26 +328,21 @@ def hub(monkeypatch: pytest.MonkeyPatch, registry: Path) -> Iterator[Hub]:
                 state.ranges.append(self.headers["Range"])
                 if said := self.headers["Range"]:
                     content, status = content[int(said.removeprefix("bytes=").rstrip("-")) :], 206
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            self.answer(status, content)
 
         def _headers(self) -> None:
-            self.send_response(302 if "/resolve/" in self.path else 200)
-            self.send_header("Location", f"http://localhost:{server.server_port}/cdn")  # another host, as the hub's
-            self.send_header("Content-Length", "0")
-            self.send_header("X-Linked-Size", str(len(state.content)))
-            self.send_header("X-Linked-ETag", f'"{state.tag or hashlib.sha256(state.content).hexdigest()}"')
-            self.send_header("X-Repo-Commit", "0" * 40)
-            self.end_headers()
+            linked = {
+                "Location": f"http://localhost:{self.server.server_port}/cdn",  # another host, as the hub's
+                "X-Linked-Size": str(len(state.content)),
+                "X-Linked-ETag": f'"{state.tag or hashlib.sha256(state.content).hexdigest()}"',
+                "X-Repo-Commit": "0" * 40,
+            }
+            self.answer(302 if "/resolve/" in self.path else 200, headers=linked)
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+    with serving(Handler) as port:
+        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{port}")
         monkeypatch.delenv("HF_HUB_OFFLINE")
         yield state
-        server.shutdown()
 
 
 def test_a_reachable_hub_comes_first(tiny: RegisteredModel, hub: Hub, registry: Path, tmp_path: Path) -> None:

@@ -74,14 +74,6 @@ def test_statements_are_judged_by_what_they_cite() -> None:
     assert not invented.supported
 
 
-def test_a_changed_number_or_negation_is_not_supported() -> None:
-    reader, _ = read(
-        "Fax it to 555-0100 with the form [2].\nThe form may not be sent by fax [2].\nThe form may be sent by fax [2]."
-    )
-
-    assert [event.supported for event in reader.answer().support] == [False, False, True]
-
-
 def test_a_marker_speaks_for_the_sentences_before_it_on_its_line() -> None:
     reader, _ = read("Parental leave is easily taken. It may be taken in two parts [1].\n\nDogs love long walks.")
     first, second, other = reader.answer().support
@@ -179,14 +171,6 @@ def test_spans_of_statements_lie_in_the_answer() -> None:
     shown = reader.shown
     spans = [shown[event.answer_start : event.answer_end] for event in reader.answer().support]
     assert spans == ["- **Leave** lasts ten weeks [1].", "- The form goes by fax [2]."]
-
-
-@pytest.mark.parametrize("pieces", [["<cannot", "_answer>"], ["cannot_answer."], ["Answer: ", "<cannot_answer>"]])
-def test_a_refusal_is_noticed(pieces: list[str]) -> None:
-    reader, _ = read(*pieces)
-
-    assert reader.refused
-    assert "cannot" not in reader.shown
 
 
 def test_the_example_of_the_instructions_is_no_answer_unless_a_document_says_it() -> None:

@@ -78,7 +78,6 @@ def test_markers_that_cite_nothing_go_with_their_blank(text: str, shown: str, ci
         "[2024] and [n] and [abc] and []",
         "an open [12",
         "an open [",
-        "1 [ 2 ] 3"[:3],
     ],
 )
 def test_what_is_no_marker_is_untouched(text: str) -> None:

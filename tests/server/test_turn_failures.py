@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from contextlib import aclosing
 from typing import Any
 
@@ -15,7 +14,7 @@ from index.query import Hit
 from rewriter import PassThroughRewriter, PromptedRewriter
 from server.settings import LLMSettings, RetrievalSettings, Settings
 from server.turn import search, steps
-from server.turn.events import EvidenceEvent, TokenEvent
+from server.turn.events import Event, EvidenceEvent, TokenEvent
 from server.turn.models import TurnModels
 from server.turn.run import TurnEngine, TurnInput
 from testing.chat_model import FOREVER, ScriptedChatModel
@@ -55,8 +54,8 @@ def test_a_model_that_says_nothing_is_given_up() -> None:
 
 
 def test_a_model_that_never_ends_is_stopped() -> None:
-    settings = Settings(llm=LLMSettings(timeout_seconds=0.3))
-    end = failed(play(engine(["Ten weeks "] + ["and ", 0.05] * 100, settings=settings)))
+    settings = Settings(llm=LLMSettings(timeout_seconds=3.0))
+    end = failed(play(engine(["Ten weeks ", "and ", FOREVER], settings=settings)))
 
     assert end.code == "llm_timeout"
     assert end.answer.startswith("Ten weeks and")
@@ -87,9 +86,15 @@ def test_a_missing_collection_is_said_before_anything_is_searched() -> None:
 
 def test_a_search_that_hangs_ends_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "BLOCKING_SECONDS", 0.1)
-    slow = FakeCollection(before=lambda: time.sleep(0.5))
+    over = threading.Event()
+    turns = engine(["x"], collection=FakeCollection(before=lambda: over.wait(40)))
 
-    assert failed(play(engine(["x"], collection=slow))).code == "search_timeout"
+    async def run() -> list[Event]:
+        events = [event async for event in turns.run(TurnInput(question="How long?", collection="docs"))]
+        over.set()  # or the loop would wait for its thread
+        return events
+
+    assert failed(asyncio.run(run())).code == "search_timeout"
 
 
 def test_a_cross_encoder_that_hangs_leaves_the_list_in_its_own_order(

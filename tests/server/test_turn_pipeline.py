@@ -248,7 +248,13 @@ def test_a_follow_up_is_searched_with_its_rewrite_and_read_with_both() -> None:
 
 def test_a_slow_rewriter_leaves_the_typed_question() -> None:
     settings = Settings(retrieval=RetrievalSettings(profile={"rewrite_seconds": 0.1}))
-    turns = engine(["The fax number is 555-0199 [2]."], settings=settings, rewriter=Fixed("Too late?", seconds=1.5))
+    searched = threading.Event()
+    turns = engine(
+        ["The fax number is 555-0199 [2]."],
+        settings=settings,
+        rewriter=Fixed("Too late?", after=searched),
+        collection=FakeCollection(before=searched.set),
+    )
     events = play(turns, "and by fax?", conversation=FOLLOW_UP)
     rewrite = events[0]
 

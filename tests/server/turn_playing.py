@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import threading
 from typing import Any
 
 from rewriter import Conversation, Message, PassThroughRewriter, Rewrite
@@ -30,11 +30,12 @@ class Fixed:
 
     name = "fixed"
 
-    def __init__(self, text: str, seconds: float = 0.0, confidence: float | None = None) -> None:
-        self._text, self._seconds, self._confidence = text, seconds, confidence
+    def __init__(self, text: str, confidence: float | None = None, after: threading.Event | None = None) -> None:
+        self._text, self._confidence, self._after = text, confidence, after
 
     def rewrite(self, conversation: Conversation, question: str) -> Rewrite:
-        time.sleep(self._seconds)
+        if self._after is not None:
+            self._after.wait(40)
         return Rewrite(self._text, "rewrite", self._confidence)
 
 

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -192,19 +192,18 @@ def test_time_over_asks_nothing_new(settle: Settle) -> None:
     assert (paused.value.pending, len(asked)) == (2, 1)
 
 
-def test_no_more_requests_are_out_than_wanted(settle: Settle) -> None:
-    out: list[int] = []
-    most: list[int] = []
+def test_so_many_requests_are_out_as_wanted_and_no_more(settle: Settle) -> None:
+    out, most, together = list[int](), list[int](), threading.Barrier(3, timeout=90)
 
     def script(_: Any) -> str:
         out.append(1)
         most.append(len(out))
-        time.sleep(0.02)
+        together.wait()
         out.pop()
         return '{"names": []}'
 
-    settle(script, *(task(str(number)) for number in range(8)), concurrency=3)
-    assert 1 < max(most) <= 3
+    settle(script, *(task(str(number)) for number in range(9)), concurrency=3)
+    assert max(most) == 3
 
 
 def test_progress_tells_items_failures_and_tokens(settle: Settle) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,8 @@ import pytest
 from plugins.scale import redis_counter
 from server.chat.limits import PrincipalLimits
 from server.settings import LimitsSettings
+from tests.eventually import eventually
+from tests.index.stored_collection import free_port, listens
 from tests.server.test_chat_limits import ANN, BOB, refused
 from text.modules import MissingExtra
 
@@ -25,9 +26,7 @@ Redis = Callable[[], subprocess.Popen[bytes]]
 
 @pytest.fixture
 def port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        number: int = free.getsockname()[1]
-    return number
+    return free_port()
 
 
 @pytest.fixture
@@ -42,15 +41,8 @@ def redis(port: int, tmp_path: Path) -> Iterator[Redis]:
         words = ("--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(tmp_path))
         process = subprocess.Popen([program, *words], stdout=subprocess.DEVNULL)
         running.append(process)
-        deadline = time.monotonic() + 90
-        while time.monotonic() < deadline:
-            try:
-                socket.create_connection(("127.0.0.1", port), 1).close()
-            except OSError:
-                time.sleep(0.02)
-            else:
-                return process
-        raise AssertionError("Redis does not start")
+        eventually(lambda: listens(port))
+        return process
 
     yield start
     for process in running:

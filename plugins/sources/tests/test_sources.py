@@ -167,8 +167,7 @@ def test_a_watched_folder_and_what_is_due_are_read_by_themselves(running: Runnin
     # The documents are there a moment before it is noted when they are read again.
     eventually(lambda: ask(running, "GET", "/v1/sources/due")["due"] > time.time() + 3000)
     with running.client() as client:
-        while client.delete("/v1/collections/other").status_code != 204:
-            time.sleep(0.05)
+        eventually(lambda: client.delete("/v1/collections/other").status_code == 204)
     ask(running, "GET", "/v1/sources/due", status=404)
 
 

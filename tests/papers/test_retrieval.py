@@ -13,7 +13,6 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cli import app as product
-from cli.shared.error_handler import ExitCode
 from evaluation import run_folder
 from evaluation.metrics import FULL_MEASURES, per_question, read_qrels, read_run
 from evaluation.questions import EvaluationError, Question
@@ -160,17 +159,6 @@ def test_products_are_measured_apart_together_and_by_kind(home: Path, tmp_path: 
     run = run_folder.read_run(home / "eval" / "runs" / "own")
     assert run.notes == ("dialogs.dev: what 1 questions quote is in no passage; left out.",)
     assert {(m.level, m.n) for m in run.metrics if m.part == "all"} == {("passage", 2), ("document", 2)}
-
-
-def test_a_gate_that_is_not_reached_fails_the_command(home: Path, tmp_path: Path) -> None:
-    options = ("--sets", "doc2dial", "--systems", "typed:bm25")
-    failed = retrieval(tmp_path, *options, "--fail-under", "doc2dial/section/*/all/R@20=1.01")
-    assert failed.exit_code == ExitCode.GATE
-    assert "below 1.01" in failed.output
-    assert retrieval(tmp_path, *options, "--fail-under", "nothing/*/*/*/AP=0").exit_code == ExitCode.BAD_INPUT
-    assert retrieval(tmp_path, *options, "--fail-under", "AP").exit_code == ExitCode.BAD_INPUT
-    missing = retrieval(tmp_path, "--sets", "mtrag-moon")
-    assert missing.exit_code == ExitCode.NOT_FOUND
 
 
 def test_names_of_systems_say_what_they_are() -> None:

@@ -282,6 +282,7 @@ def test_a_language_model_that_never_lists_its_models_is_named(
     with running.client() as client:
         assert "does not answer" in problems(client)
         llm.deaf = False
+        monkeypatch.setattr(remote, "CONNECT_SECONDS", 60.0)
         assert ask(client, begin(client))["type"] == "done"
         assert client.get("/ready").status_code == 200
 

@@ -67,13 +67,16 @@ def serve(tmp_path: Path) -> Iterator[Callable[[list[Callable[[], bytes]]], str]
 
 
 def ask_blocking(path: str, living: Living) -> str:
-    with httpx.Client(transport=SocketTransport(path, cast("Supervisor", living), 5)) as client:
+    transport = SocketTransport(path, cast("Supervisor", living), 90)
+    with httpx.Client(transport=transport, timeout=90) as client:
         return client.post("http://engine/", content=b"question").text
 
 
 def ask_async(path: str, living: Living) -> str:
+    transport = AsyncSocketTransport(path, cast("Supervisor", living), 90)
+
     async def ask() -> str:
-        async with httpx.AsyncClient(transport=AsyncSocketTransport(path, cast("Supervisor", living), 5)) as client:
+        async with httpx.AsyncClient(transport=transport, timeout=90) as client:
             return (await client.post("http://engine/", content=b"question")).text
 
     return asyncio.run(ask())

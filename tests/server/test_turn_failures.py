@@ -140,7 +140,7 @@ def test_a_reader_that_leaves_ends_the_request(how: str) -> None:
         if how == "close":
             await task
         else:
-            await asyncio.to_thread(model.waiting.wait, 20)
+            await asyncio.to_thread(model.waiting.wait, 90)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
@@ -160,7 +160,7 @@ def test_a_cancelled_turn_stops_the_rewriters_request() -> None:
                 pass
 
         task = asyncio.create_task(read())
-        await asyncio.to_thread(model.waiting.wait, 20)
+        await asyncio.to_thread(model.waiting.wait, 90)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

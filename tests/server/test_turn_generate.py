@@ -118,16 +118,16 @@ def test_a_reader_that_leaves_is_noticed_by_the_server(llm: Any, how: str) -> No
                     break
             # The turn's own closing must be enough; the client would close its connections soon after.
             await events.aclose()
-            assert await asyncio.to_thread(llm.disconnected.wait, 20)
+            assert await asyncio.to_thread(llm.disconnected.wait, 90)
 
     async def leave() -> None:
         task = asyncio.create_task(read())
         if how == "cancel":
-            await asyncio.to_thread(llm.streaming.wait, 20)
+            await asyncio.to_thread(llm.streaming.wait, 90)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            assert await asyncio.to_thread(llm.disconnected.wait, 20)
+            assert await asyncio.to_thread(llm.disconnected.wait, 90)
         else:
             await task
 

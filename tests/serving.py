@@ -6,7 +6,7 @@ import asyncio
 import shutil
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -266,6 +266,14 @@ def shared_llm() -> Iterator[FakeOpenAIServer]:
     """The language model of the server that a file's tests share."""
     with FakeOpenAIServer() as llm:
         yield llm
+
+
+def as_new(llm: FakeOpenAIServer) -> FakeOpenAIServer:
+    """The same server with nothing told or heard."""
+    fresh = FakeOpenAIServer()
+    for one in fields(fresh):
+        setattr(llm, one.name, getattr(fresh, one.name))
+    return llm
 
 
 @pytest.fixture(scope="module")

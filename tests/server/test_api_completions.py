@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -10,6 +11,19 @@ import openai
 import pytest
 
 from server.store import collection_rows
+from testing.openai_server import FakeOpenAIServer
+from tests.serving import as_new
+
+
+@pytest.fixture
+def running(shared: Any) -> Any:
+    return shared
+
+
+@pytest.fixture
+def llm(shared_llm: FakeOpenAIServer) -> Iterator[FakeOpenAIServer]:
+    yield shared_llm
+    as_new(shared_llm)
 
 
 def client_of(running: Any) -> openai.OpenAI:
@@ -75,7 +89,7 @@ def test_a_shorter_answer_may_be_asked_for_but_not_a_longer_one(running: Any, ll
     with client_of(running) as client:
         client.chat.completions.create(**ask("How long is parental leave?", **{name: 5}))
         client.chat.completions.create(**ask("How long is parental leave?", **{name: 100_000}))
-    limits = [request.get("max_completion_tokens") or request.get("max_tokens") for request in llm.requests]
+    limits = [request.get("max_completion_tokens") or request.get("max_tokens") for request in llm.requests[-2:]]
     assert limits == [5, running.service.settings.llm.longest_answer("full")]
 
 

@@ -42,10 +42,10 @@ def stored(client: httpx.Client, conversation: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", ["\ud800", "\0", "a/b", "\u202edocs"])
 @pytest.mark.parametrize("path", ["/v1/search", "/v1/chat/completions", "/v1/conversations"])
-def test_what_no_collection_can_be_called_is_no_fault_of_the_server(running: Any, path: str, name: str) -> None:
+def test_what_no_collection_can_be_called_is_no_fault_of_the_server(shared: Any, path: str, name: str) -> None:
     names = {"collection": name} if path != "/v1/chat/completions" else {**COMPLETION, "model": name}
     question = {"query": "How long?"} if path == "/v1/search" else {}
-    with running.client(headers={"Content-Type": "application/json"}) as client:
+    with shared.client(headers={"Content-Type": "application/json"}) as client:
         answer = client.post(path, content=json.dumps({**question, **names}))
     assert 400 <= answer.status_code < 500, answer.text
     assert "error" in answer.json()

@@ -138,11 +138,11 @@ def crowded() -> bytes:
     ],
     ids=["nothing", "torn", "cut", "encrypted", "damaged", "crowded", "empty", "no document", "empty page", "many"],
 )
-def test_what_is_no_archive_of_documents_is_refused_and_leaves_nothing(running: Any, content: bytes, code: str) -> None:
-    with running.client() as client:
+def test_what_is_no_archive_of_documents_is_refused_and_leaves_nothing(shared: Any, content: bytes, code: str) -> None:
+    with shared.client() as client:
         assert refused(client, content)["code"] == code
         assert ids(client) == HANDBOOK
-    assert not list((running.service.settings.home / "uploads").rglob("*.*"))
+    assert not list((shared.service.settings.home / "uploads").rglob("*.*"))
 
 
 def test_a_bomb_is_given_up_at_the_limit(serve: Any, settings_for: Any) -> None:

@@ -57,7 +57,7 @@ class PluginContract:
     def test_without_the_plugin_its_settings_are_refused_and_its_paths_are_gone(
         self, removed: None, tmp_path: Path
     ) -> None:
-        from server.api.app import ROUTERS
+        from server.api.routes import ROUTERS
         from server.plugins import parts
         from server.settings import Settings
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -55,12 +55,16 @@ def adapt(
         typer.Option(help="Further training rows, such as reviewed feedback (JSONL); may be repeated."),
     ] = None,
     source: Annotated[
-        Literal["review"] | None,
-        typer.Option("--from", help="`review`: learn from what was reviewed on the workbench; half of it judges."),
+        Literal["review", "use"] | None,
+        typer.Option(
+            "--from",
+            help="`review`: learn from what was reviewed on the workbench; half of it judges. `use`: let the rewriter "
+            "learn also from turns that were rated up and from searches that people wrote anew; these never judge.",
+        ),
     ] = None,
     export: Annotated[
         Path | None,
-        typer.Option(help="With --from review: write what was reviewed into this file (JSONL), and train nothing."),
+        typer.Option(help="With --from: write what it takes into this file (JSONL), and train nothing."),
     ] = None,
     questions: Annotated[int, typer.Option(min=1, help="Held-out questions to measure on, at most.")] = 400,
     promote: Annotated[
@@ -83,7 +87,7 @@ def adapt(
     if export is not None:
         if not reviewed:
             raise InputError("--export writes what was reviewed: add --from review.")
-        export_reviewed(state, state.settings(), collection, export)
+        export_reviewed(state, state.settings(), collection, export, used=source == "use")
         return
     need_extra("train,eval", "Adapting a rewriter", "torch", "transformers", "onnx", "ir_measures")
     if not (paths or reviewed):
@@ -104,7 +108,7 @@ def adapt(
         settings.collection if reviewed else collection,
         reviewed,
     )
-    tools = _Tools(state, settings, plan.documents, cpu)
+    tools = _Tools(state, settings, plan.documents, cpu, used=source == "use")
     with track_progress(settings.home / "adapt" / name):
         result = Adaptation(settings.home, plan, tools).run(promoting=promote)
     if result is None:
@@ -134,21 +138,23 @@ def show(state: State, result: AdaptationResult) -> None:
     )
 
 
-def export_reviewed(state: State, settings: Settings, collection: str, out: Path) -> None:
+def export_reviewed(state: State, settings: Settings, collection: str, out: Path, *, used: bool = False) -> None:
     """Write the conversations with reviewed turns (of a collection, if one is named) into a file, one a line.
 
-    Raises InputError where nothing was reviewed.
+    With `used` turns that were rated up or searched anew are among them. Raises InputError where there is nothing.
     """
-    dialogs = _reviewed(settings, collection)
+    dialogs = _reviewed(settings, collection, used)
     if not dialogs:
-        raise InputError("Nothing was corrected or approved on the workbench yet; nothing was written.")
+        more = ", rated up or searched anew" if used else " on the workbench"
+        raise InputError(f"Nothing was corrected or approved{more} yet; nothing was written.")
     write_text(out, "".join(dialog.line() for dialog in dialogs))
     turns = sum(message.reviewed for dialog in dialogs for message in dialog.turns)
     some = "conversation" if len(dialogs) == 1 else "conversations"
-    state.err.print(f"Wrote {out}: {turns} reviewed turns of {len(dialogs)} {some}.", markup=False)
+    said = "reviewed, rated or edited" if used else "reviewed"
+    state.err.print(f"Wrote {out}: {turns} {said} turns of {len(dialogs)} {some}.", markup=False)
 
 
-def _reviewed(settings: Settings, collection: str) -> list[ReviewedDialog]:
+def _reviewed(settings: Settings, collection: str, used: bool) -> list[ReviewedDialog]:
     from cli.shared.resources import open_database
     from server.access import LOCAL
     from server.audit_log import account, at_terminal, entry
@@ -156,17 +162,18 @@ def _reviewed(settings: Settings, collection: str) -> list[ReviewedDialog]:
 
     with open_database(settings) as database:
         database.write_blocking(account, entry(at_terminal(), "review.export", collection=collection))
-        return database.read_blocking(reviewed.dialogs, LOCAL, collection)
+        return database.read_blocking(partial(reviewed.dialogs, used=used), LOCAL, collection)
 
 
 class _Tools:
     """This installation's models and consoles, as an adaptation takes them."""
 
-    def __init__(self, state: State, settings: Settings, paths: tuple[Path, ...], cpu: bool) -> None:
+    def __init__(self, state: State, settings: Settings, paths: tuple[Path, ...], cpu: bool, *, used: bool) -> None:
         self._state = state
         self._settings = settings
         self._paths = paths
         self._cpu = cpu
+        self._used = used
 
     @cached_property
     def _models(self) -> Models:
@@ -200,7 +207,7 @@ class _Tools:
         have_written(self._state, self._settings, self._paths, self._models.encoder(), folder)
 
     def write_reviewed(self, path: Path) -> None:
-        dialogs = _reviewed(self._settings, self._settings.collection)
+        dialogs = _reviewed(self._settings, self._settings.collection, self._used)
         write_text(path, "".join(dialog.line() for dialog in dialogs))
 
     def train(self, recipe: str, data: Path, part: str, run: Path) -> None:

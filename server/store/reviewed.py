@@ -18,6 +18,7 @@ from sqlalchemy import (
     Connection,
     Double,
     Row,
+    Select,
     and_,
     case,
     cast,
@@ -266,10 +267,13 @@ def undo(connection: Connection, turn_id: str, by: str) -> bool:
     return True
 
 
-def dialogs(connection: Connection, who: Principal, collection: str = "") -> list[ReviewedDialog]:
+def dialogs(
+    connection: Connection, who: Principal, collection: str = "", *, used: bool = False
+) -> list[ReviewedDialog]:
     """Every conversation with a turn that is shown and was corrected or approved, up to the last of these.
 
-    Turns of a visitor are a conversation called by its owner.
+    Turns of a visitor are a conversation called by its owner. With `used`, turns that nobody reviewed count too where
+    whoever asked rated them up, or wrote their search anew: such turns are never `judged`, and only teach.
     """
     counts = COUNTING_REVIEWS.c.verdict.in_(("corrected", "approved"))
     wanted = (
@@ -281,9 +285,11 @@ def dialogs(connection: Connection, who: Principal, collection: str = "") -> lis
     )
     if collection:
         wanted = wanted.where(TURNS.c.collection == collection)
-    reviewed: dict[tuple[str, bool], dict[str, ReviewRecord]] = {}
+    reviewed: dict[tuple[str, bool], dict[str, ReviewRecord | bool]] = {}
     for row in connection.execute(wanted).all():
         reviewed.setdefault((row.dialog, row.conversation_id is None), {})[row.turn_id] = _record(row)
+    for row in connection.execute(_used(who, collection)).all() if used else ():
+        reviewed.setdefault((row.dialog, row.conversation_id is None), {})[row.turn_id] = row.rating == "up"
     conversations = list[ReviewedDialog]()
     for (conversation, visited), by_turn in reviewed.items():
         messages = list[ReviewedMessage]()
@@ -305,12 +311,32 @@ def dialogs(connection: Connection, who: Principal, collection: str = "") -> lis
     return conversations
 
 
-def _question(turn: StoredTurn, review: ReviewRecord | None, *, first: bool) -> ReviewedMessage:
+def _used(who: Principal, collection: str) -> Select[Any]:
+    """Select the turns that nobody reviewed and that whoever asked rated up, or searched anew and did not rate down."""
+    edited = and_(TURNS.c.search_for.is_not(None), FEEDBACK.c.rating.is_(None))
+    wanted = (
+        select(TURNS.c.id.label("turn_id"), TURNS.c.conversation_id, FEEDBACK.c.rating)
+        .add_columns(func.coalesce(TURNS.c.conversation_id, TURNS.c.owner).label("dialog"))
+        .join_from(TURNS, FEEDBACK, isouter=True)
+        .join(COUNTING_REVIEWS, COUNTING_REVIEWS.c.turn_id == TURNS.c.id, isouter=True)
+        .where(COUNTING_REVIEWS.c.n.is_(None), not_(TURNS.c.replaced), _TOGETHER, visible(TURNS, who))
+        .where(TURNS.c.status.in_(("answered", "quoted")), or_(FEEDBACK.c.rating == "up", edited))
+        .order_by(TURNS.c.n)
+    )
+    return wanted.where(TURNS.c.collection == collection) if collection else wanted
+
+
+def _question(turn: StoredTurn, review: ReviewRecord | bool | None, *, first: bool) -> ReviewedMessage:
+    """Return a question with what was said of it; in place of a review may stand whether the turn was rated up."""
     message = ReviewedMessage(role="user", text=turn.question, turn_id=turn.id, judged=False)
     if review is None:
         return message
+    if used := isinstance(review, bool):
+        said = _as_it_is(turn) if review else {"rewrite": turn.search_for}
+        row = {"n": 0, "turn_id": turn.id, "by": "", "at": turn.created, "verdict": "approved"}
+        review = ReviewRecord.model_validate({**row, **said})
     fields: dict[str, object] = {"rewrite": review.rewrite, "answer": review.answer}
-    if review.rewrite is not None and review.passages is not None:
+    if review.rewrite is not None and review.passages is not None and not used:
         fields["judged"] = None
     if review.passages is not None:
         fields["answerability"] = "answerable" if review.passages else "unanswerable"

@@ -152,6 +152,34 @@ def test_a_corrected_turn_teaches_only_the_passages_that_a_person_marked(running
         assert say("approved")["passages"] == []
 
 
+def test_ratings_and_edited_searches_teach_and_never_judge(running: Any, tmp_path: Path) -> None:
+    with running.client() as client:
+        talk = begin(client)
+        liked, edited, disliked, _ = (
+            ask(client, talk, question, **more)[-1]["turn_id"]
+            for question, more in (
+                ("How long is parental leave?", {}),
+                ("and to what number", {"search_for": "number of the personnel office fax"}),
+                ("by letter", {"search_for": "parental leave by letter"}),
+                ("who signs it", {}),
+            )
+        )
+        client.post("/v1/feedback", json={"turn_id": liked, "rating": "up"})
+        client.post("/v1/feedback", json={"turn_id": disliked, "rating": "down"})
+    line = ["--home", str(running.service.settings.home), "adapt", "-c", "docs", "--export", str(tmp_path / "used")]
+    assert CliRunner().invoke(app, [*line, "--from", "review"]).exit_code == 3
+    told = CliRunner().invoke(app, [*line, "--from", "use"])
+    assert "2 reviewed, rated or edited turns of 1 conversation" in " ".join(told.output.split())
+    (dialog,) = map(json.loads, (tmp_path / "used").read_text("utf-8").splitlines())
+    asked = {turn["turn_id"]: turn for turn in dialog["turns"] if turn["role"] == "user"}
+    assert asked[liked]["evidence"]
+    assert asked[edited]["rewrite"] == "number of the personnel office fax"
+    assert "evidence" not in asked[edited]
+    assert all(turn["judged"] is False for turn in asked.values())
+    taught = [one.rewrite for one in read_examples(tmp_path / "used")]
+    assert taught == [asked[liked]["rewrite"], asked[edited]["rewrite"]]
+
+
 def test_reviewed_turns_are_pairs_and_an_evaluation_set(running: Any, tmp_path: Path) -> None:
     with running.client() as client:
         talk = begin(client)

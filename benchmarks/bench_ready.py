@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evaluation.report import table
+from evaluation.retrieval import patient
 from index.indexer import index_paths
 from papers.bench import CachedEncoder
 from rewriter.protocol import Message
@@ -84,10 +85,10 @@ async def outcomes(settings: Settings, asked: list[Asked]) -> dict[bool, Counter
 def main(docs: Path, dialogs: Path, home: Path, most: int) -> None:
     """Print the table."""
     work = home / "bench_ready"
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
-    (work / "models").symlink_to((home / "models").resolve())
-    settings = Settings(home=work)
+    work.mkdir(parents=True, exist_ok=True)
+    if not (work / "models").exists():
+        (work / "models").symlink_to((home / "models").resolve())
+    settings = patient(Settings(home=work))
     asked = questions(dialogs, docs.name, most)
     rows = []
     with CachedEncoder(Models(settings).encoder(), work / "known.sqlite") as encoder:

@@ -1,4 +1,5 @@
-"""Data sets that only the paper needs: Doc2Dial's spans and propositions as what is searched, and its published files.
+"""Data sets that only the paper needs: Doc2Dial's spans and propositions as what is searched, a pool for each of its domains, and its
+published files.
 
 `add_sets` makes them known to `python -m papers.orconvqa retrieval`.
 """
@@ -7,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +19,17 @@ from papers import datasets
 from papers.datasets import DOC2DIAL_SOURCE, DataSet, Row, doc2dial, proposition_row
 from rewriter.protocol import Conversation, Message
 
+DOMAINS = ("dmv", "ssa", "studentaid", "va")
+OWN_POOLS = "doc2dial-own-pools"
+"""The questions of all domains, each searched among the sections of its own, as the paper searches."""
+
 
 def add_sets() -> None:
-    """Add `doc2dial-spans`, `doc2dial-propositions` and `doc2dial-json:FOLDER` to the sets by name."""
+    """Add `doc2dial-spans`, `doc2dial-propositions`, `doc2dial-DOMAIN` and `doc2dial-json:FOLDER` to the sets by name."""
     datasets.SETS["doc2dial-spans"] = lambda data, split: spans(data)
     datasets.SETS["doc2dial-propositions"] = lambda data, split: document_propositions(data)
+    for domain in DOMAINS:
+        datasets.SETS[f"doc2dial-{domain}"] = partial(of_domain, domain)
     datasets.FOLDERS["doc2dial-json"] = lambda folder, split: json_folder(folder)
 
 
@@ -31,6 +39,18 @@ def spans(data: Path) -> DataSet:
     whole = doc2dial(data, section_of_span(corpus))
     own = JudgedLevel("sentence", read_qrels(data / "doc2dial" / "qrels.span.tsv"))
     return replace(whole, name="doc2dial-spans", corpus=corpus, levels=(own, *whole.levels))
+
+
+def of_domain(domain: str, data: Path, split: str = "") -> DataSet:
+    """The questions of one domain, over its sections alone; together with those of the others they are `OWN_POOLS`.
+
+    There is one `split` only.
+    """
+    whole = doc2dial(data)
+    assert isinstance(whole.corpus, Path)
+    corpus = tuple(row for _, row in json_rows(whole.corpus) if row["metadata"].get("domain") == domain)
+    questions = tuple(question for question in whole.questions if question.domain == domain)
+    return replace(whole, name=f"doc2dial-{domain}", questions=questions, corpus=corpus, pool=OWN_POOLS)
 
 
 def document_propositions(data: Path) -> DataSet:

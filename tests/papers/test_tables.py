@@ -24,6 +24,8 @@ def test_our_numbers_stand_beside_the_papers(tmp_path: Path) -> None:
     writer = create_run(tmp_path, "retrieval", "r")
     for name, measure, mean in (("doc2dial", "R@20", 0.9), ("doc2dial-propositions", "AP", 0.4)):
         writer.metrics.append(Metric(name, "section", "typed:rrf", "all", measure, mean, mean, mean, 7))
+    for name, part in (("doc2dial", "domain va"), ("doc2dial-va", "all"), ("doc2dial-own-pools", "all")):
+        writer.metrics.append(Metric(name, "section", "typed:rrf", part, "AP", 0.5, 0.5, 0.5, 7))
     retrieval = writer.finish(Settings(home=tmp_path))
     writer = create_run(tmp_path, "rewriting", "w")
     writer.metrics.append(Metric("qrecc", "rewrite", "auto", "all", "ROUGE-L", 0.8, 0.8, 0.8, 4))
@@ -33,6 +35,9 @@ def test_our_numbers_stand_beside_the_papers(tmp_path: Path) -> None:
     text = paper.text([retrieval, writer.finish(Settings(home=tmp_path))])
     assert "| ours, doc2dial | section | typed:rrf |  |  |  | 0.900 |" in text
     assert "| propositions | section | typed:rrf | 0.400 |" in text
+    assert "| all domains | va | section | typed:rrf | 0.500 |" in text
+    assert "| its own | va | section | typed:rrf | 0.500 |" in text
+    assert "| its own | all | section | typed:rrf | 0.500 |" in text
     assert "| qrecc | auto | 0.800 |" in text
     assert "| ours, qrecc | auto | 50% | 60.0 | 100.0 | 40% |" in text
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import re
 import shutil
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 LITTLE_ROOM = 2 << 30
 NO_ROOM = 256 << 20
 ANSWER_SECONDS = 5.0
+PACE_TOKENS, PACE_SECONDS = 64, 20.0
+_WRITTEN = re.compile(r'"content":\s*"(?!")')
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,4 +419,35 @@ def _remote(settings: Settings) -> Finding:
                 f"{address} has no model {name!r}",
                 f"Set {setting}.model_name to one of {', '.join(names)}.",
             )
-    return Finding("answers", "ok", f"{wanted or next(iter(names), 'a model')} at {address}")
+    chosen = wanted or next(iter(names), "")
+    try:
+        return Finding("answers", "ok", f"{chosen or 'a model'} at {address}, {_pace(settings, chosen)}")
+    except httpx.HTTPError as error:
+        what = f"{chosen or 'a model'} at {address} wrote nothing within {PACE_SECONDS:.0f} s ({error})"
+        return Finding("answers", "warn", what, "Look into that server's log, or choose another model.")
+
+
+def _pace(settings: Settings, model: str) -> str:
+    """Say how fast a model at an address writes, by a short answer of its. Raises httpx.HTTPError."""
+    import httpx
+
+    key = settings.llm.api_key.get_secret_value()
+    asked = {"role": "user", "content": "Count from 1 to 40."}
+    began, times = time.monotonic(), list[float]()
+    with httpx.stream(
+        "POST",
+        f"{settings.llm.address}/chat/completions",
+        json={"model": model, "messages": [asked], "max_tokens": PACE_TOKENS, "temperature": 0, "stream": True},
+        headers={"Authorization": f"Bearer {key}"} if key else {},
+        timeout=PACE_SECONDS,
+    ) as answer:
+        answer.raise_for_status()
+        for line in answer.iter_lines():
+            if _WRITTEN.search(line):
+                times.append(time.monotonic())
+            if time.monotonic() - began > PACE_SECONDS:
+                break
+    if not times:
+        raise httpx.RemoteProtocolError("the stream held no text")
+    rate = (len(times) - 1) / max(times[-1] - times[0], 0.001) if len(times) > 2 else 0.0
+    return f"a first token after {times[0] - began:.1f} s" + (f", then {rate:.0f} a second" if rate else "")

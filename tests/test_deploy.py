@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
@@ -307,6 +308,22 @@ def test_the_image_is_small_and_without_root() -> None:
     assert re.search(r"^USER [1-9]\d+:[1-9]\d+$", last, re.MULTILINE)
     assert re.search(r"^HEALTHCHECK .*\n.*/health'", last, re.MULTILINE)
     assert "\nVOLUME /home/anaphora\n" in last
+
+
+@pytest.mark.parametrize(
+    ("file", "version"),
+    [
+        ("CITATION.cff", r"^version: (.+)$"),
+        ("client/pyproject.toml", r'^version = "(.+)"$'),
+        ("deploy/compose.yaml", r"ANAPHORA_IMAGE:-anaphora:(.+)}$"),
+        ("deploy/helm/anaphora/Chart.yaml", r"^version: (.+)$"),
+        ("deploy/helm/anaphora/Chart.yaml", r'^appVersion: "(.+)"$'),
+        ("docs/operate/deploy.md", r"-t anaphora:(\S+) \.$"),
+    ],
+)
+def test_the_version_is_that_of_the_project(file: str, version: str) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert re.findall(version, (ROOT / file).read_text("utf-8"), re.MULTILINE) == [project["version"]]
 
 
 def test_the_dockerfile_has_no_fault_that_hadolint_knows() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,19 @@ def test_an_adapter_rewrites_and_the_base_answers(
             assert turn.status_code == 200
     assert [request["model"] for request in llm.requests] == ["base", "adapter", "base"]
     assert "Can form PL-7 be sent by fax?" in turn.text
+
+
+def test_doctor_says_how_fast_a_server_writes(llm: FakeOpenAIServer, tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path, llm=LLMSettings(model=llm.url))
+    (found,) = check_llm(settings)
+    assert found.level == "ok"
+    assert re.search(r"^fake at \S+, a first token after \d+\.\d s, then \d+ a second$", found.message)
+    llm.pieces = ()
+    (found,) = check_llm(settings)
+    assert found.level == "warn"
+    llm.status = 500
+    (found,) = check_llm(settings)
+    assert (found.level, "wrote nothing" in found.message) == ("warn", True)
 
 
 def test_doctor_asks_for_the_adapter_too(llm: FakeOpenAIServer, tmp_path: Path) -> None:

@@ -74,6 +74,14 @@ def test_statements_are_judged_by_what_they_cite() -> None:
     assert not invented.supported
 
 
+def test_a_changed_number_or_negation_is_not_supported() -> None:
+    reader, _ = read(
+        "Fax it to 555-0100 with the form [2].\nThe form may not be sent by fax [2].\nThe form may be sent by fax [2]."
+    )
+
+    assert [event.supported for event in reader.answer().support] == [False, False, True]
+
+
 def test_a_marker_speaks_for_the_sentences_before_it_on_its_line() -> None:
     reader, _ = read("Parental leave is easily taken. It may be taken in two parts [1].\n\nDogs love long walks.")
     first, second, other = reader.answer().support

@@ -162,6 +162,7 @@ def test_saying_that_the_answer_is_there_is_cut(opening: str) -> None:
     "text",
     [
         "The passages do not contain the answer to this question.",
+        "The passages do not say",
         "No, the passages don't mention the price.",
         "Unfortunately, the provided documents do not specify a limit. Try 16 MB.",
         "None of the passages says so.",

@@ -14,68 +14,36 @@ COST = "A new badge costs twenty euros and the fee is not refundable."
 PASSAGES = {"leave::sec0": LEAVE, "leave::sec1": FORM, "badge::sec0": BADGE, "badge::sec1": COST}
 TITLES = {"leave": "Parental leave", "badge": "Badges"}
 
+def asked(name: str, text: str, rewrite: str, *relevant: str) -> dict[str, object]:
+    """A user's turn; nobody can answer what no passage is relevant to."""
+    said = {"role": "user", "turn_id": name, "text": text, "rewrite": rewrite, "relevant": list(relevant)}
+    answerable = {"documents": [one.partition("::")[0] for one in relevant], "answerability": ["ANSWERABLE"]}
+    return said | (answerable if relevant else {"answerability": ["UNANSWERABLE"]})
+
+
+def dialog(name: str, *turns: dict[str, object] | str) -> dict[str, object]:
+    """A dialog over the offices; the texts are the assistant's."""
+    told = [{"role": "assistant", "text": turn} if isinstance(turn, str) else turn for turn in turns]
+    return {"dialog_id": name, "collection": "offices", "turns": told}
+
+
 DIALOGS = [
-    {
-        "dialog_id": "d1",
-        "collection": "offices",
-        "turns": [
-            {
-                "role": "user",
-                "turn_id": "d1::1",
-                "text": "How do I apply for parental leave?",
-                "rewrite": "How do I apply for parental leave?",
-                "relevant": ["leave::sec1"],
-                "documents": ["leave"],
-                "answerability": ["ANSWERABLE"],
-            },
-            {"role": "assistant", "text": "With form PL-7."},
-            {
-                "role": "user",
-                "turn_id": "d1::2",
-                "text": "and how long does it last?",
-                "rewrite": "How long does parental leave last?",
-                "relevant": ["leave::sec0"],
-                "documents": ["leave"],
-                "answerability": ["ANSWERABLE"],
-            },
-            {"role": "assistant", "text": "Ten weeks."},
-        ],
-    },
-    {
-        "dialog_id": "d2",
-        "collection": "offices",
-        "turns": [
-            {
-                "role": "user",
-                "turn_id": "d2::1",
-                "text": "I lost my badge, what now?",
-                "rewrite": "What must I do about a lost badge?",
-                "relevant": ["badge::sec0"],
-                "documents": ["badge"],
-                "answerability": ["ANSWERABLE"],
-            },
-            {"role": "assistant", "text": "Report it within one hour."},
-            {
-                "role": "user",
-                "turn_id": "d2::2",
-                "text": "who designed it?",
-                "rewrite": "Who designed the badge?",
-                "relevant": [],
-                "answerability": ["UNANSWERABLE"],
-            },
-            {"role": "assistant", "text": "I do not know."},
-            {
-                "role": "user",
-                "turn_id": "d2::3",
-                "text": "what does a new one cost",
-                "rewrite": "What does a new badge cost?",
-                "relevant": ["badge::sec1"],
-                "documents": ["badge"],
-                "answerability": ["ANSWERABLE"],
-            },
-            {"role": "assistant", "text": "Twenty euros."},
-        ],
-    },
+    dialog(
+        "d1",
+        asked("d1::1", *["How do I apply for parental leave?"] * 2, "leave::sec1"),
+        "With form PL-7.",
+        asked("d1::2", "and how long does it last?", "How long does parental leave last?", "leave::sec0"),
+        "Ten weeks.",
+    ),
+    dialog(
+        "d2",
+        asked("d2::1", "I lost my badge, what now?", "What must I do about a lost badge?", "badge::sec0"),
+        "Report it within one hour.",
+        asked("d2::2", "who designed it?", "Who designed the badge?"),
+        "I do not know.",
+        asked("d2::3", "what does a new one cost", "What does a new badge cost?", "badge::sec1"),
+        "Twenty euros.",
+    ),
 ]
 
 
@@ -133,24 +101,14 @@ def doc2dial(data: Path) -> None:
         for name, text in PASSAGES.items()
     ]
     jsonl(folder / "spans.jsonl", spans)
+    about = {"dialog_id": "d", "domain": "hr"}
+    said = [{"role": "user", "text": "How do I apply for leave?"}, {"role": "assistant", "text": "With form PL-7."}]
     questions = [
-        {
-            "_id": "q1",
-            "text": "How do I apply for leave?",
-            "metadata": {"dialog_id": "d", "domain": "hr", "history": []},
-        },
+        {"_id": "q1", "text": "How do I apply for leave?", "metadata": {**about, "history": []}},
         {
             "_id": "q2",
             "text": "by fax too?",
-            "metadata": {
-                "dialog_id": "d",
-                "domain": "hr",
-                "history": [
-                    {"role": "user", "text": "How do I apply for leave?"},
-                    {"role": "assistant", "text": "With form PL-7."},
-                ],
-                "answer_span": "which may be sent by fax",
-            },
+            "metadata": {**about, "history": said, "answer_span": "which may be sent by fax"},
         },
     ]
     jsonl(folder / "queries.jsonl", questions)

@@ -8,58 +8,24 @@ from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
-from sqlalchemy import Connection, update
+from sqlalchemy import update
 
 from server.chat import service
 from server.chat.service import AT_ONCE, Forget, purge_expired
 from server.store import Database, conversations, turns
-from server.store.records import Trace
 from server.store.schema import TURNS
-from tests.rows import ALL, MINE
+from tests.rows import ALL, MINE, begin_turn, finish_turn, trace_of
 
 DAY = 86_400.0
 
 
 def keep(database: Database, turn_id: str, days: float, conversation_id: str | None = None) -> None:
     """A turn of so many days ago, with its trace."""
-    trace = Trace(
-        turn_id=turn_id,
-        conversation_id=conversation_id,
-        collection="docs",
-        collection_version="1",
-        engine="none",
-        status="answered",
-        created=time.time() - days * DAY,
-        seconds=0.1,
-        steps=(),
-    )
-
-    def write(connection: Connection) -> None:
-        turns.begin(
-            connection,
-            turn_id=turn_id,
-            conversation_id=conversation_id,
-            collection="docs",
-            question="Why?",
-            search_for=None,
-            regenerate_of=None,
-            title="Why?",
-            runner="me",
-            ownership=MINE,
-        )
-        turns.finish(
-            connection,
-            turn_id,
-            status="answered",
-            answer="Because.",
-            rewrite=None,
-            evidence=None,
-            ending=None,
-            trace=trace,
-        )
-
-    database.write_blocking(write)
-    earlier = update(TURNS).where(TURNS.c.id == turn_id).values(created=trace.created)
+    created = time.time() - days * DAY
+    database.write_blocking(lambda c: begin_turn(c, turn_id, conversation_id))
+    trace = trace_of(turn_id, conversation_id, created)
+    database.write_blocking(lambda c: finish_turn(c, turn_id, trace=trace))
+    earlier = update(TURNS).where(TURNS.c.id == turn_id).values(created=created)
     database.write_blocking(lambda c: c.execute(earlier))
 
 

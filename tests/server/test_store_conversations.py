@@ -10,65 +10,31 @@ import pytest
 from sqlalchemy import delete, event, update
 
 from server.store import Database, conversations, turns
-from server.store.records import ConversationSummary, Trace
+from server.store.records import ConversationSummary
 from server.store.schema import CONVERSATIONS, TURNS
 from server.turn.events import CitationEvent, DoneEvent, ErrorEvent
-from tests.rows import ALL, MINE
+from tests.rows import ALL, MINE, begin_turn, finish_turn, trace_of
 
 
 def begin(database: Database, conversation: ConversationSummary, question: str, replaces: str | None = None) -> str:
     turn_id = uuid.uuid4().hex
-    database.write_blocking(
-        lambda c: turns.begin(
-            c,
-            turn_id=turn_id,
-            conversation_id=conversation.id,
-            collection="docs",
-            question=question,
-            search_for=None,
-            regenerate_of=replaces,
-            title=conversations.clean_title(question),
-            runner="me",
-            ownership=MINE,
-        )
-    )
+    database.write_blocking(lambda c: begin_turn(c, turn_id, conversation.id, question, regenerate_of=replaces))
     return turn_id
 
 
 def done(turn_id: str, conversation_id: str, answer: str, citations: list[CitationEvent] | None = None) -> DoneEvent:
     return DoneEvent(
-        turn_id=turn_id,
-        conversation_id=conversation_id,
-        status="answered",
-        answer=answer,
-        citations=citations or [],
-        support=[],
-        dropped_citations=0,
-        seconds={"total": 0.1},
-    )
+        turn_id=turn_id, conversation_id=conversation_id, status="answered", answer=answer, citations=citations or [],
+        support=[], dropped_citations=0, seconds={"total": 0.1},
+    )  # fmt: skip
 
 
 def say(
     database: Database, conversation: ConversationSummary, question: str, answer: str, replaces: str | None = None
 ) -> str:
     turn_id = begin(database, conversation, question, replaces)
-    ending = done(turn_id, conversation.id, answer)
-    trace = Trace(
-        turn_id=turn_id,
-        conversation_id=conversation.id,
-        collection="docs",
-        collection_version="1",
-        engine="none",
-        status="answered",
-        created=1.0,
-        seconds=0.1,
-        steps=(),
-    )
-    database.write_blocking(
-        lambda c: turns.finish(
-            c, turn_id, status="answered", answer=answer, rewrite=None, evidence=None, ending=ending, trace=trace
-        )
-    )
+    ending, trace = done(turn_id, conversation.id, answer), trace_of(turn_id, conversation.id)
+    database.write_blocking(lambda c: finish_turn(c, turn_id, answer, ending=ending, trace=trace))
     return turn_id
 
 
@@ -222,11 +188,7 @@ def test_a_turn_deleted_while_it_is_answered_does_not_come_back(database: Databa
     conversation = new(database)
     turn_id = begin(database, conversation, "one?")
     database.write_blocking(lambda c: conversations.delete(c, conversation.id, ALL))
-    database.write_blocking(
-        lambda c: turns.finish(
-            c, turn_id, status="interrupted", answer="", rewrite=None, evidence=None, ending=None, trace=None
-        )
-    )
+    database.write_blocking(lambda c: finish_turn(c, turn_id, "", status="interrupted"))
     assert database.read_blocking(lambda c: turns.find(c, turn_id, ALL)) is None
 
 
@@ -245,31 +207,14 @@ def test_export_shows_sources_failures_and_feedback(database: Database) -> None:
     conversation = new(database, "<b>Leave</b>")
     turn_id = begin(database, conversation, "How long?\nIn days?")
     citation = CitationEvent(
-        n=1,
-        passage_id="p",
-        document_id="leave.md",
-        title="Leave <script>",
-        heading=["Length"],
-        page=3,
-        quote="Ten days.",
-        start=0,
-        end=9,
-        answer_start=10,
-        answer_end=13,
-    )
+        n=1, passage_id="p", document_id="leave.md", title="Leave <script>", heading=["Length"], page=3,
+        quote="Ten days.", start=0, end=9, answer_start=10, answer_end=13,
+    )  # fmt: skip
     ending = done(turn_id, conversation.id, "Ten days. [1]", [citation])
-    database.write_blocking(
-        lambda c: turns.finish(
-            c, turn_id, status="answered", answer=ending.answer, rewrite=None, evidence=None, ending=ending, trace=None
-        )
-    )
+    database.write_blocking(lambda c: finish_turn(c, turn_id, ending.answer, ending=ending))
     failed = begin(database, conversation, "And then?")
     error = ErrorEvent(turn_id=failed, conversation_id=conversation.id, code="llm_died", message="The model stopped.")
-    database.write_blocking(
-        lambda c: turns.finish(
-            c, failed, status="failed", answer="You", rewrite=None, evidence=None, ending=error, trace=None
-        )
-    )
+    database.write_blocking(lambda c: finish_turn(c, failed, "You", status="failed", ending=error))
     database.write_blocking(lambda c: turns.rate(c, turn_id, "up", "clear", "", ALL))
     found = database.read_blocking(lambda c: conversations.detail(c, conversation.id, ALL))
     assert found is not None

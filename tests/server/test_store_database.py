@@ -30,7 +30,7 @@ from server.store import (
 )
 from server.store.records import FileResult, Job, JobKind
 from server.store.schema import KEYS
-from tests.rows import ALL, MINE
+from tests.rows import ALL, MINE, begin_turn
 
 WRITER = """
 import sys, uuid
@@ -90,18 +90,7 @@ def test_what_a_living_process_has_begun_is_left_alone(place: Path | str, tmp_pa
     conversation = database.write_blocking(lambda c: conversations.create(c, "docs", MINE))
     for turn_id, runner in (("a", other.id), ("b", "dead"), ("c", mine.id)):
         database.write_blocking(
-            lambda c, turn_id=turn_id, runner=runner: turns.begin(  # type: ignore[misc]
-                c,
-                turn_id=turn_id,
-                conversation_id=conversation.id,
-                collection="docs",
-                question="?",
-                search_for=None,
-                regenerate_of=None,
-                title="",
-                runner=runner,
-                ownership=MINE,
-            )
+            lambda c, turn_id=turn_id, runner=runner: begin_turn(c, turn_id, conversation.id, runner=runner)
         )
     assert database.write_blocking(mine.mark_interrupted) == 1
     other.close()

@@ -23,7 +23,7 @@ from server.settings import Settings
 from server.store import Database, StoreError, conversations, credentials, turns
 from testing.openai_server import FakeOpenAIServer
 from tests.databases import PostgresPrograms
-from tests.rows import ALL, MINE
+from tests.rows import ALL, MINE, begin_turn
 from tests.server import test_jobs, test_store_conversations
 from tests.server.test_api_conversations import ask, begin
 from tests.serving import MakeSettings, Serve
@@ -91,19 +91,8 @@ def test_turns_of_many_processes_are_counted_and_follow_each_other(postgres_plac
         for n in range(10):
             key = f"{number}-{n}"
             servers[number].write_blocking(
-                lambda c, key=key: (  # type: ignore[misc]
-                    turns.begin(
-                        c,
-                        turn_id=key,
-                        conversation_id=talk.id,
-                        collection="docs",
-                        question=key,
-                        search_for=None,
-                        regenerate_of=None,
-                        title=key,
-                        runner="r",
-                        ownership=MINE,
-                    ),
+                lambda c, key=key: (
+                    begin_turn(c, key, talk.id, key),
                     audit_log.append(c, AuditEntry("local", "turn.ask", key)),
                 )
             )

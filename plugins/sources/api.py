@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from html import escape
+from html import escape, unescape
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,6 +20,8 @@ from text.sanitize import sanitize_line
 
 LIST_BYTES = 64 << 20
 """An answer of the API at most, and all of a list together."""
+ASKED_CHARS = 200
+"""What of a question heads its answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,17 +123,34 @@ def _expected(url: str) -> Iterator[None]:
 
 
 def thread_markdown(title: str, question: str, answers: Sequence[str]) -> str:
-    """Return a question with its answers as Markdown."""
-    parts = [f"# {sanitize_line(str(title))}", "## Question", question or "…"]
-    for answer in answers:
-        parts += ["## Answer", answer]
+    """Return the answers of a thread as Markdown, each headed by the question, which is no text of its own.
+
+    Else the words of whoever asked, which are nearest to those of the next who asks the same, would be quoted to them.
+    """
+    asked = _asked(question)
+    parts = (f"# {sanitize_line(str(title))}", *(f"## {asked}\n\n{_below(answer)}" for answer in answers))
     return "\n\n".join(parts) + "\n"
 
 
+def _below(answer: str) -> str:
+    """Return an answer whose headings are below the one that it stands under; code stays as it is."""
+    fenced, lines = False, list[str]()
+    for line in answer.splitlines():
+        fenced ^= line.lstrip().startswith(("```", "~~~"))
+        lines.append(line if fenced else re.sub(r"^(#{1,4})(?=\s)", r"\1##", line))
+    return "\n".join(lines)
+
+
 def thread_html(title: str, question: str, answers: Sequence[str]) -> str:
-    """Return a question with its answers, which are HTML, as a page."""
-    sections = "".join(f"<h2>Answer</h2>{answer}" for answer in answers)
-    return page_html(title, f"<h2>Question</h2>{question}{sections}")
+    """Return the same of a thread that is HTML, as a page."""
+    asked = escape(_asked(re.sub(r"<[^>]*>", " ", question)))
+    return page_html(title, "".join(f"<h2>{asked}</h2>{answer}" for answer in answers))
+
+
+def _asked(question: str) -> str:
+    """Return the beginning of a question, as the heading of an answer."""
+    text = unescape(sanitize_line(question))
+    return f"Answer to: {text if len(text) <= ASKED_CHARS else text[:ASKED_CHARS].rstrip() + '…'}"
 
 
 def page_html(title: str, body: str) -> str:

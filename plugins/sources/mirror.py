@@ -174,6 +174,7 @@ class SourceMirror:
                     "url": stored.url,
                     "title": stored.title,
                     "changed": time.strftime("%F", time.gmtime(stored.changed)),
+                    "field.from": self.folder.name,
                 }
                 for stored in state.documents.values()
                 if stored.path

@@ -1,7 +1,8 @@
 """Threads that were answered: issues and discussions of GitHub, issues of GitLab, topics of a Discourse forum.
 
 Of an issue's comments on GitHub only those of people of the project count, and those that others approved of: they
-answer it. Of a topic the accepted answer counts, of an issue of GitLab everything that people wrote below it.
+answer it. Of a topic the accepted answer counts, of an issue of GitLab everything that people wrote below it. A thread
+is its answers, headed by its question.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Servers that speak the APIs of GitHub, GitLab, Discourse and Confluence, in the shapes of their references.
 
 Each holds `texts` by name, which stands for a document's number, in pages of `PAGE` as far as the API says how many.
+Of a thread the text is its answer.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class FakeGitHub(FakeApi):
         if path == "/graphql":
             return self._discussions(body["variables"]["after"])
         if name := self.named(path, "/repos/us/docs/issues/", "/comments"):
-            said = [("NONE", "Me too!", 0), ("MEMBER", f"The answer to {name}.", 0), ("NONE", "This helped.", 3)]
+            said = [("NONE", "Me too!", 0), ("MEMBER", self.texts[name], 0), ("NONE", "This helped.", 3)]
             return [{"author_association": who, "body": text, "reactions": {"+1": up}} for who, text, up in said]
         if path != "/repos/us/docs/issues" or query["state"] != "closed":
             return None
@@ -93,14 +94,14 @@ class FakeGitHub(FakeApi):
     def _row(self, name: str) -> dict[str, Any]:
         about = {"state_reason": "completed", "comments": 3, "html_url": f"https://github.example/issues/{name}"}
         changed = {"updated_at": f"2026-01-01T00:00:{self.versions[name]:02}Z"}
-        return {"number": name, "title": f"About {name}", "body": self.texts[name], **about, **changed}
+        return {"number": name, "title": f"About {name}", "body": f"How is {name}?", **about, **changed}
 
     def _discussions(self, after: str | None) -> Any:
         at = int(after or 0)
         nodes = [
             {
                 "number": name, "title": f"About {name}", "url": f"https://github.example/discussions/{name}",
-                "body": self.texts[name], "updatedAt": str(self.versions[name]), "answer": {"body": f"So is {name}."},
+                "body": f"How is {name}?", "updatedAt": str(self.versions[name]), "answer": {"body": self.texts[name]},
             }
             for name in list(self.texts)[at : at + PAGE]
         ]  # fmt: skip
@@ -118,16 +119,16 @@ class FakeGitLab(FakeApi):
     def reply(self, path: str, query: dict[str, Any], body: Any) -> Any:
         place = f"/api/v4/projects/{quote('us/team/docs', safe='')}/issues"
         if name := self.named(path, f"{place}/", "/notes"):
-            return [{"body": "closed", "system": True}, {"body": f"The answer to {name}.", "system": False}]
+            return [{"body": "closed", "system": True}, {"body": self.texts[name], "system": False}]
         if path != place or query["state"] != "closed":
             return None
         return [
             {
-                "iid": name, "title": f"About {name}", "description": text, "updated_at": str(self.versions[name]),
+                "iid": name, "title": f"About {name}", "description": f"How is {name}?", "updated_at": str(version),
                 "web_url": f"https://gitlab.example/issues/{name}", "user_notes_count": 1,
             }
-            for name, text in self.texts.items()
-            if query["page"] == "1"
+            for name, version in self.versions.items()
+            if name in self.texts and query["page"] == "1"
         ]  # fmt: skip
 
 
@@ -136,10 +137,10 @@ class FakeDiscourse(FakeApi):
 
     def reply(self, path: str, query: dict[str, Any], body: Any) -> Any:
         if name := self.named(path, "/t/", ".json"):
-            posts = [{"post_number": 1, "cooked": f"<p>{self.texts[name]}</p>"}]
+            posts = [{"post_number": 1, "cooked": f"<p>How is <b>{name}</b>?</p>"}]
             return {"post_stream": {"posts": posts}, "accepted_answer": {"post_number": 30}}
         if name := self.named(path, "/posts/by_number/", "/30.json"):
-            return {"cooked": f"<p>The answer to {name}.</p>"}
+            return {"cooked": f"<p>{self.texts[name]}</p>"}
         if path != "/c/help/5.json":
             return None
         names, at = list(self.texts), int(query["page"])

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from plugins.sources.api import thread_markdown
 from plugins.sources.mirror import SourceMirror
 from plugins.sources.openapi import _parsed, markdown
 from plugins.sources.service import open_connector
@@ -48,8 +49,9 @@ class TestApis(ConnectorContract):
         assert "About one.md" in text
         assert kept.url.startswith(("https://", place.url))
         if place.kind != "confluence":
-            assert "Answer" in text
-            assert "The answer to one.md." in text or "So is one.md." in text
+            asked, answer = (text.index(part) for part in ("Answer to: How is one.md", "The first document."))
+            assert asked < answer, "what was asked heads the answer, and is no text that could be quoted"
+            assert text.count("How is") == text.count("Answer to: How is") == 1 + ("This helped." in text)
         assert "Me too!" not in text
         assert ("This helped." in text) is (type(place).__name__ == "FakeGitHub")
 
@@ -67,6 +69,12 @@ class TestApis(ConnectorContract):
 
 def connector(source: Source, cache: Path, max_bytes: int = 1 << 20) -> Connector:
     return open_connector(source, cache, private_hosts=HERE, max_bytes=max_bytes)
+
+
+def test_headings_of_an_answer_stand_below_its_question() -> None:
+    text = thread_markdown("T", "Why\nso?" + " very" * 99, ["# Steps\n\n```sh\n# no heading\n```\n\nx"])
+    assert text.startswith("# T\n\n## Answer to: Why so? very")
+    assert "…\n\n### Steps\n\n```sh\n# no heading\n```" in text
 
 
 def test_a_token_is_never_sent_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -58,7 +58,10 @@ DOCUSAURUS = """export default {{
 """
 SPHINX = """project = "Towers"
 html_theme = "furo"
-html_js_files = [("{script}", {{"async": "async", "data-key": "{key}", "data-collection": "{collection}"}})]
+import sys
+sys.path.insert(0, "{client}")
+extensions = ["anaphora_client.sphinx"]
+anaphora = {{"server": "{server}", "key": "{key}", "attributes": {{"collection": "{collection}"}}}}
 """
 
 
@@ -147,6 +150,7 @@ def main(tool: str, installed: Path, home: Path, out: Path) -> None:
         })  # fmt: skip
         with served(settings, docs) as held, sync_playwright() as playwright:
             config = {"collection": collection, "script": f"{held['url']}/widget.js", "key": held["key"], "site": site}
+            config |= {"server": held["url"], "client": str(Path(__file__).resolve().parents[1] / "client")}
             build(tool, installed.resolve(), docs, built.resolve(), config)
             browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
             try:

@@ -25,7 +25,7 @@ from index.documents import Document
 from index.encoders import Encoder
 from index.errors import CollectionNotFound, DocumentNotFound, LoadError, ParserKilled
 from index.loaders import SourceFile, walk
-from index.loaders.addresses import Addresses, addressed
+from index.loaders.addresses import Addresses, addressed, fields_of
 from index.loaders.files import LAYOUT
 from index.loaders.sandbox import Limits, Parsed, ParserPool, shared_pool
 from index.passages import split
@@ -498,6 +498,8 @@ class FileReader:
         fingerprint = self._fingerprint(path)
         if fingerprint and (about := self.addresses.of(source)):
             fingerprint += f" {about.get('url', '')} {about.get('title', '')}"
+            if fields := fields_of(about):
+                fingerprint += f" {fields}"
         if record and fingerprint and fingerprint == record.fingerprint:
             return FileReading(fingerprint, document_id), False
         if (reason := self._quarantine.reason(path, fingerprint)) and self._retry.isdisjoint((path, *path.parents)):

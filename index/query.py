@@ -16,6 +16,15 @@ Where: TypeAlias = Mapping[str, MetadataValue | list[MetadataValue]]
 """A filter on passage metadata: every key must equal the value, or be one of the listed values."""
 
 
+def in_scope(wanted: Where, given: Mapping[str, object]) -> bool:
+    """Whether `given`, a filter or a passage's metadata, has nothing but what `wanted` takes."""
+    return all(key in given and _values(given[key]) <= _values(value) for key, value in wanted.items())
+
+
+def _values(value: object) -> set[object]:
+    return set(value) if isinstance(value, list | tuple | set) else {value}
+
+
 class Box(NamedTuple):
     """A rectangle on a page, in points from the page's top left corner; pages count from 1.
 

@@ -1,15 +1,16 @@
 """Where people open the files of a folder: by the address of its site, or by a note beside them.
 
-The setting `index.site_urls` names sites. The note is for folders that hold copies of what lies elsewhere:
-`.addresses.json` lies in the folder that is indexed and says of files below it, by relative path, their `url`, the
-`title` and the day on which they `changed`. It is as little trusted as the files.
+The setting `index.site_urls` names sites. Folders of it may be `{version}` or the like, which becomes metadata. The
+note is for folders that hold copies of what lies elsewhere: `.addresses.json` lies in the folder that is indexed and
+says of files below it, by relative path, their `url`, the `title`, the day on which they `changed`, and metadata by
+`field.NAME`. It is as little trusted as the files.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -22,6 +23,8 @@ from index.loaders.reading import one_line
 from text.files import resolved, write_json
 
 _FILE = ".addresses.json"
+_FIELD, _FIELD_CHARS = "field.", 100
+_NAME = re.compile(r"\{(\w+)\}")
 _WORDS = 4
 """So many words at each end of a long sentence tell where it stands."""
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
@@ -60,7 +63,7 @@ class Addresses:
 
     def __init__(self, sites: Mapping[Path, str] = MappingProxyType({})) -> None:
         self._by_root: dict[Path, dict[str, About]] = {}
-        self._sites = sites
+        self._sites = dict(sorted(sites.items(), key=lambda site: (-len(site[0].parts), str(site[0]).count("{"))))
 
     def of(self, source: SourceFile) -> About:
         """Return the address recorded for a file, if any."""
@@ -71,8 +74,26 @@ class Addresses:
         return about if isinstance(about, dict) else self._on_site(resolved(source.path))
 
     def _on_site(self, path: Path) -> About:
-        folder = next((folder for folder in path.parents if folder in self._sites), None)
-        return {"url": page_address(self._sites[folder], path.relative_to(folder).as_posix())} if folder else NOTHING
+        for folder in self._sites:
+            below = path.parts[len(folder.parts) :]
+            fields = _named(folder.parts, path.parts) if below else None
+            if fields is not None:
+                site = self._sites[folder]
+                for name, value in fields.items():
+                    site = site.replace(f"{{{name}}}", percent(value, errors="replace"))
+                return {"url": page_address(site, "/".join(below)), **{_FIELD + name: fields[name] for name in fields}}
+        return NOTHING
+
+
+def _named(wanted: Sequence[str], parts: Sequence[str]) -> dict[str, str] | None:
+    """Return what the `{names}` among wanted folders stand for in a path; None for another path."""
+    fields = {}
+    for folder, part in zip(wanted, parts, strict=False):
+        if match := _NAME.fullmatch(folder):
+            fields[match[1]] = part
+        elif folder != part:
+            return None
+    return fields
 
 
 def addressed(document: Document, about: About) -> Document:
@@ -83,7 +104,14 @@ def addressed(document: Document, about: About) -> Document:
         metadata["source"] = url
     if about.get("changed"):
         metadata["changed"] = str(about["changed"])[:10]
+    metadata = {**fields_of(about), **metadata}
     return replace(document, title=title or document.title, metadata=metadata)
+
+
+def fields_of(about: About) -> dict[str, str]:
+    """Return the metadata that is noted of a file."""
+    given = {name.removeprefix(_FIELD): value for name, value in about.items() if name.startswith(_FIELD)}
+    return {name: one_line(str(value))[:_FIELD_CHARS] for name, value in given.items() if name and value}
 
 
 def _read(path: Path) -> dict[str, About]:

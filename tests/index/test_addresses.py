@@ -112,3 +112,32 @@ def test_files_of_a_folder_with_a_site_are_opened_there(tmp_path: Path, words: W
     site = {str(tmp_path / "docs"): "https://x.example/docs", str(tmp_path / "docs" / "none"): "https://y.example"}
     assert sources(site) == {"use/start.md": "https://x.example/docs/use/start/", "a.md": "a.md"}
     assert sources({}) == {"use/start.md": "use/start.md", "a.md": "a.md"}
+
+
+def test_folders_of_a_site_name_metadata_that_front_matter_goes_before(tmp_path: Path, words: WordEncoder) -> None:
+    for place in ("9.2/en/a.md", "10.0/de/b.md", "top.md"):
+        path = tmp_path / "docs" / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(
+            ("---\nlanguage: fr\n---\n" if "b.md" in place else "") + "# A\n\nLeave lasts ten weeks.\n", "utf-8"
+        )
+    folder = tmp_path / "docs"
+    sites = {
+        f"{folder}/{{version}}/{{language}}": "https://{language}.x.example/v{version}",
+        str(folder): "https://x.example",
+    }
+    for expected in ("indexed", "unchanged"):
+        report = index_paths(tmp_path / "home", "docs", [folder], words, site_urls=sites)
+        assert {file.status for file in report.files} == {expected}
+    collection = Collection.open(tmp_path / "home", "docs", words)
+    found = {info.id: collection.document(info.id).metadata for info in collection.documents()}
+    told = {name: [values.get(key) for key in ("source", "version", "language")] for name, values in found.items()}
+    assert told == {
+        "9.2/en/a.md": ["https://en.x.example/v9.2/a/", "9.2", "en"],
+        "10.0/de/b.md": ["https://de.x.example/v10.0/b/", "10.0", "fr"],
+        "top.md": ["https://x.example/top/", None, None],
+    }
+    (file,) = [
+        file for file in index_paths(tmp_path / "home", "docs", [folder / "9.2"], words).files if "a.md" in file.path
+    ]
+    assert file.status == "indexed", "without the names it has other metadata"

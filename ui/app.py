@@ -76,7 +76,8 @@ def build(service: ChatService) -> gr.Blocks:
             elem_id="chat",
             server_functions=[
                 stop,
-                *calls("open_conversation show_version choose_model share unshare welcome rate follow_ups below_turn"),
+                *calls("open_conversation show_version choose_model share unshare welcome filters follow_ups"),
+                *calls("rate below_turn"),
                 *calls(" ".join(page_calls())),
             ],
         )

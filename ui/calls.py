@@ -27,6 +27,7 @@ from server.chat import (
     Job,
     NotFound,
     Rating,
+    Where,
 )
 from server.plugins import page_calls, resolve, switched_on
 from text.translation import gettext, message, ngettext
@@ -36,6 +37,7 @@ from ui.turns import TurnView
 
 Answer: TypeAlias = dict[str, Any]
 
+_NAMES = {"version": message("Version"), "product": message("Product"), "language": message("Language")}
 _BY_SESSION = ("key:", "oidc:")
 """How ids of principals begin whom a session let in, which they can end: no proxy did, and this machine is not one."""
 
@@ -114,8 +116,8 @@ class Calls:
         more["sharing"] = bool(self._service.settings.server.share_days)
         return {"collections": names, "chosen": chosen, **more}
 
-    async def welcome(self, id: str) -> Answer:
-        """→ `{html}` of an empty conversation about the collection `id`."""
+    async def welcome(self, id: str, where: Where | None = None) -> Answer:
+        """→ `{html}` of an empty conversation about the collection `id`, within a filter."""
         collection = next(
             (collection for collection in await self._service.collections.listing() if collection.name == id), None
         )
@@ -125,11 +127,17 @@ class Calls:
             "welcome.html",
             collection=id if collection or adding else "",
             documents=documents,
-            examples=await self._service.turns.examples(id) if documents else [],
+            examples=await self._service.turns.examples(id, where) if documents else [],
             adding=adding,
             embedded=1 - collection.without_vector / collection.passages if collection and collection.passages else 1,
         )
         return {"html": str(html)}
+
+    async def filters(self, id: str) -> Answer:
+        """→ `{html}` of what a search of the collection `id` can be narrowed by; empty where there is no choice."""
+        fields = await self._service.turns.filters(id) if id else {}
+        open_to_choice = {field: values for field, values in fields.items() if len(values) > 1}
+        return {"html": str(render("filters.html", fields=open_to_choice, names=_NAMES))}
 
     async def follow_ups(self, id: str) -> Answer:
         """→ `{html}` of questions to go on with after the turn `id`; empty where none is known to be answered."""

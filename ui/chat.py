@@ -15,7 +15,7 @@ from typing import TypedDict
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from server.chat import ChatError, ChatService, Conflict, Event, TurnRequest
+from server.chat import ChatError, ChatService, Conflict, Event, TurnRequest, Where
 from text.translation import gettext
 from ui.turns import TurnView
 
@@ -142,6 +142,7 @@ class Ask(BaseModel):
     model: str = ""
     conversation: str | None = None
     search_for: str | None = None
+    where: Where | None = None
     instead_of: str | None = None
     watch: str = ""
     """The id of a turn that runs already: nothing is asked, its pictures are drawn."""
@@ -202,6 +203,7 @@ async def ask(service: ChatService, live: LiveTurns, owner: str, data: object) -
             collection=ask.collection,
             conversation_id=conversation,
             search_for=ask.search_for,
+            where=ask.where,
             regenerate_of=ask.instead_of,
         )
         yield picture(ask, conversation, view, final=False)

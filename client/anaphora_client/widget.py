@@ -23,7 +23,7 @@ def widget_address(server: str, key: str, attributes: Mapping[str, object] | Non
     """
     given = dict(attributes or {})
     if not server.startswith(("https://", "http://")) or not key:
-        raise ValueError("the chat needs a `server`, such as https://chat.example.org, and a `key` of the role reader")
+        raise ValueError("the chat needs a `server`, such as https://chat.example.org, and a `key` of the role visitor")
     if unknown := sorted(given.keys() - ATTRIBUTES):
         raise ValueError(f"the chat has no attribute {', '.join(unknown)}; it has {', '.join(sorted(ATTRIBUTES))}")
     texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in given.items()}

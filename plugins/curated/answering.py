@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from index.errors import DocumentNotFound
-from index.query import Hit, Where
+from index.query import Hit, Where, in_scope
 from plugins.curated import CuratedSettings, store
 from plugins.curated.matching import Matcher
 from plugins.curated.store import CuratedAnswer
@@ -55,17 +54,8 @@ def answerer(core: ServiceCore) -> Answerer | None:
     return answered
 
 
-def in_scope(wanted: Where, filters: Mapping[str, object]) -> bool:
-    """Whether `given`, a filter or a passage's metadata, has nothing but what `wanted` takes."""
-    return all(key in filters and _values(filters[key]) <= _values(value) for key, value in wanted.items())
-
-
 def _within(hit: Hit, where: Where) -> bool:
     return in_scope(where, {**hit.passage.metadata, "document_id": hit.passage.document_id})
-
-
-def _values(value: object) -> set[object]:
-    return set(value) if isinstance(value, list | tuple | set) else {value}
 
 
 def cited(collection: Collection, answer: CuratedAnswer) -> list[Hit]:

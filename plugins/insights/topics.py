@@ -1,4 +1,4 @@
-"""Group the questions of a period by meaning, count how they went, and find what the documents lack."""
+"""Group the questions of a period by meaning, count their outcomes, and find what the documents lack."""
 
 from __future__ import annotations
 
@@ -15,24 +15,26 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 from pydantic import Field
 
+from index.documents import MetadataValue
 from index.encoders import Vectors
+from index.query import Where, in_scope
 from plugins.insights import InsightsSettings
 from plugins.insights.disagreements import Disagreement, disagreements
 from plugins.insights.gaps import AGAIN, Closed, closed_by, draft, escaped
-from server.api.dependencies import CollectionFilter, Service
+from server.api.dependencies import CollectionFilter, Narrowed, Service
 from server.chat.authorization import ServiceBase, requires
 from server.chat.error_mapping import Forbidden, checked_name, index_errors, run_blocking
 from server.chat.reviews import DAY
 from server.store.records import StoredTurn, View
 from server.store.statistics import counted
 from server.store.turns import with_owners
-from text.languages import ENGLISH
+from text.languages import ENGLISH, NAMES, language_of
 from text.sanitize import sanitize_line
 from text.words import tokenize
 
 READ = 3000
 """Turns of a period that are grouped, the newest."""
-SHOWN, EXAMPLES, NAMED = 50, 5, 3
+SHOWN, EXAMPLES, NAMED, LISTED = 50, 5, 3, 20
 ALIKE = 0.6
 """Cosine from which on two questions ask for the same."""
 _FORMULA = re.compile(r"(^|[;\t])(?=\s*[=+@\-＝＋－＠])")
@@ -75,6 +77,26 @@ class Topic(View):
     )
 
 
+class Outcomes(View):
+    """Turns by their outcome, and ratings. `failed` ones ended early, or were stopped."""
+
+    answered: int
+    doubted: int
+    refused: int
+    asked: int
+    failed: int
+    rated_up: int
+    rated_down: int
+
+
+class Page(View):
+    """A page of a site from which people asked, by its address."""
+
+    page: str
+    turns: int
+    unanswered: int
+
+
 class Insights(View):
     """Return questions since a time (seconds since the epoch), and their outcomes.
 
@@ -85,6 +107,11 @@ class Insights(View):
     since: float
     turns: int = Field(description="Of the newest 3,000 of the period and the one before.")
     people: int = Field(description="How many asked; visitors of a web site count as far as their browsers tell.")
+    outcomes: Outcomes
+    languages: dict[str, int] = Field(description="Turns by the language of the question; empty: too short to tell.")
+    pages: list[Page] = Field(description="Pages that were read while asking, most frequent first.")
+    cited: list[Place] = Field(description="Documents cited most, without headings.")
+    filters: dict[str, list[MetadataValue]] = Field(description="By which people narrowed their searches.")
     topics: list[Topic]
     gaps: list[Topic]
     disagreements: list[Disagreement] = Field(
@@ -97,10 +124,13 @@ class InsightsService(ServiceBase):
     """Insights into the turns that `principal` may review."""
 
     @requires("review")
-    async def report(self, *, days: int = 7, collection: str = "", again: bool = False) -> Insights:
+    async def report(
+        self, *, days: int = 7, collection: str = "", where: Where | None = None, again: bool = False
+    ) -> Insights:
         """Group the newest turns of the last `days` (UTC, with today) by meaning; `again` asks the gaps once more.
 
-        Raises NotFound, and Forbidden while insights are off.
+        With `where` only turns count that searched with this filter or a narrower one. Raises NotFound, and Forbidden
+        while insights are off.
         """
         if not self.core.settings.of(InsightsSettings).enabled:
             raise Forbidden("Insights are off; an operator sets plugins.insights.enabled.")
@@ -111,7 +141,8 @@ class InsightsService(ServiceBase):
 
         self.note("insights.read", collection=name)
         wanted = counted(self.principal, name, since - days * DAY)
-        rows = await self._read(with_owners, self.principal, wanted, READ)
+        found_rows = await self._read(with_owners, self.principal, wanted, READ)
+        rows = [row for row in found_rows if in_scope(where or {}, row[0].where)]
 
         def group() -> Insights:
             texts = [_alone(turn) for turn, _ in rows]
@@ -120,7 +151,7 @@ class InsightsService(ServiceBase):
             turns = [rows[at][0] for at in known]
             recent = [turn for turn, _ in rows if turn.created >= since]
             cited = {place.document_id for turn in recent if turn.done for place in turn.done.citations}
-            documents = {info.id for info in self.core.opened.get(name).documents()} if name else set()
+            documents = self._documents(name, where or {}) if name else set()
             fields, pairs = self.core.settings.server.filters.get(name, ()), self.core.models.pairs()
             apart = {
                 key: {field: self.core.opened.get(name).document(key).metadata.get(field, "") for field in fields}
@@ -131,6 +162,11 @@ class InsightsService(ServiceBase):
                 since=since,
                 turns=len(recent),
                 people=len({owner for turn, owner in rows if turn.created >= since}),
+                outcomes=_outcomes(recent),
+                languages=dict(Counter(language_of(turn.question) for turn in recent if turn.question).most_common()),
+                pages=_pages(recent),
+                cited=_cited(recent),
+                filters=_filters(turn for turn, _ in found_rows if turn.created >= since),
                 topics=_topics(turns, vectors, since),
                 gaps=[
                     gap.model_copy(update={"draft": draft(gap.questions)})
@@ -147,6 +183,12 @@ class InsightsService(ServiceBase):
             alone = {turn.id: turn for turn, _ in rows}
             gaps = [await self._asked_again(gap, alone) for gap in found.gaps[:AGAIN]]
         return found.model_copy(update={"gaps": [*gaps, *found.gaps[AGAIN:]]})
+
+    def _documents(self, name: str, where: Where) -> set[str]:
+        """Return the documents of a collection within a filter. Blocks."""
+        opened = self.core.opened.get(name)
+        ids = {info.id for info in opened.documents()}
+        return {name for name in ids if in_scope(where, opened.document(name).metadata)} if where else ids
 
     async def _asked_again(self, gap: Topic, turns: Mapping[str, StoredTurn]) -> Topic:
         newest = turns[gap.newest]
@@ -169,6 +211,52 @@ def _unanswered(turn: StoredTurn) -> bool:
         return False
     contradicted = any(sentence.contradicted for sentence in done.support)
     return done.status in ("refused", "asked") or done.doubted or contradicted
+
+
+def _outcomes(turns: Sequence[StoredTurn]) -> Outcomes:
+    doubted = sum(_doubted(turn) for turn in turns)
+    statuses, ratings = Counter(turn.status for turn in turns), Counter(_rating(turn) for turn in turns)
+    return Outcomes(
+        answered=statuses["answered"] + statuses["quoted"] - doubted,
+        doubted=doubted,
+        refused=statuses["refused"],
+        asked=statuses["asked"],
+        failed=statuses["failed"] + statuses["interrupted"],
+        rated_up=ratings["up"],
+        rated_down=ratings["down"],
+    )
+
+
+def _doubted(turn: StoredTurn) -> bool:
+    return turn.status in ("answered", "quoted") and turn.done is not None and turn.done.doubted
+
+
+def _rating(turn: StoredTurn) -> str:
+    return turn.feedback.rating if turn.feedback else ""
+
+
+def _pages(turns: Sequence[StoredTurn]) -> list[Page]:
+    counts = Counter(turn.page for turn in turns if turn.page)
+    lost = Counter(turn.page for turn in turns if turn.page and _unanswered(turn))
+    return [Page(page=page, turns=count, unanswered=lost[page]) for page, count in counts.most_common(LISTED)]
+
+
+def _cited(turns: Sequence[StoredTurn]) -> list[Place]:
+    counts: Counter[tuple[str, str]] = Counter()
+    for turn in turns:
+        counts.update({(place.document_id, place.title) for place in (turn.done.citations if turn.done else ())})
+    return [
+        Place(document_id=document, title=title, heading="", turns=count)
+        for (document, title), count in counts.most_common(LISTED)
+    ]
+
+
+def _filters(turns: Iterable[StoredTurn]) -> dict[str, list[MetadataValue]]:
+    values: dict[str, Counter[MetadataValue]] = {}
+    for turn in turns:
+        for field, value in turn.where.items():
+            values.setdefault(field, Counter()).update(value if isinstance(value, list) else [value])
+    return {field: [value for value, _ in counts.most_common(LISTED)] for field, counts in sorted(values.items())}
 
 
 def _topics(turns: Sequence[StoredTurn], vectors: Vectors, since: float) -> list[Topic]:
@@ -204,7 +292,7 @@ def _topic(turns: Sequence[StoredTurn], earlier: int, overall: Counter[str], tot
     # Words of many of these questions and of few others (tf-idf over turns).
     telling = sorted(own, key=lambda word: (-own[word] * np.log(1 + total / overall[word]), word))
     statuses = Counter(turn.done.status for turn in turns if turn.done)
-    ratings = Counter(turn.feedback.rating for turn in turns if turn.feedback)
+    ratings = Counter(map(_rating, turns))
     return Topic(
         name=", ".join(telling[:NAMED]),
         questions=tuple(question for question, _ in questions.most_common(EXAMPLES)),
@@ -212,7 +300,7 @@ def _topic(turns: Sequence[StoredTurn], earlier: int, overall: Counter[str], tot
         earlier=earlier,
         refused=statuses["refused"],
         asked=statuses["asked"],
-        doubted=sum(turn.done.doubted for turn in turns if turn.done),
+        doubted=sum(map(_doubted, turns)),
         rated_up=ratings["up"],
         rated_down=ratings["down"],
         unanswered=sum(map(_unanswered, turns)),
@@ -245,11 +333,15 @@ def _tells(word: str) -> bool:
 
 
 def markdown_report(insights: Insights, days: int) -> str:
-    """Return a report for people: topics, gaps with a stub of the section to write, and documents nobody needed."""
+    """Return a report for people: outcomes, topics, gaps with a stub of the section to write, and what was cited."""
+    told = {name.replace("_", " "): count for name, count in insights.outcomes}
+    spoken = {NAMES.get(code, "too short to tell"): count for code, count in insights.languages.items()}
     lines = [
         f"# What was asked in {days} days",
         "",
         f"Questions: {insights.turns}, people: {insights.people}.",
+        "",
+        *(f"- {', '.join(f'{name} {count}' for name, count in counts.items())}" for counts in (told, spoken) if counts),
         "",
         "## Topics",
         "",
@@ -276,13 +368,22 @@ def markdown_report(insights: Insights, days: int) -> str:
         for side in (row.first, row.second):
             lines.append(f"- {escaped(f'{side.document_id}, {side.heading or side.title}: {side.sentence}')}")
         lines.append("")
+    for title, counted_rows in (
+        ("Asked from", [(page.page, page.turns) for page in insights.pages]),
+        ("Cited", [(place.document_id, place.turns) for place in insights.cited]),
+    ):
+        if counted_rows:
+            lines += [f"## {title}", "", *(f"- {escaped(name)}: {count}" for name, count in counted_rows), ""]
     if insights.never_cited:
         lines += ["## Never cited", "", *(f"- {escaped(name)}" for name in insights.never_cited), ""]
     return "\n".join(lines)
 
 
 def csv_table(insights: Insights) -> str:
-    """Return topics and gaps as CSV; a cell that a spreadsheet would take for a formula begins with an apostrophe."""
+    """Return topics, gaps, pages and cited documents as CSV.
+
+    A cell that a spreadsheet would take for a formula begins with an apostrophe.
+    """
     out = io.StringIO()
     table = csv.writer(out)
     counts = "turns", "earlier", "refused", "asked", "doubted", "rated_up", "rated_down", "unanswered"
@@ -292,6 +393,11 @@ def csv_table(insights: Insights) -> str:
             nearest = topic.sections[0].document_id if topic.sections else ""
             cells = (kind, topic.name, *(getattr(topic, count) for count in counts), topic.questions[0], nearest)
             table.writerow(_FORMULA.sub(r"\1'", str(cell)) for cell in cells)
+    blank = [""] * (len(counts) - 1)
+    rows = [("page", page.page, page.turns, *blank[:-1], page.unanswered) for page in insights.pages]
+    rows += [("cited", place.document_id, place.turns, *blank) for place in insights.cited]
+    for cells in rows:
+        table.writerow(_FORMULA.sub(r"\1'", str(cell)) for cell in (*cells, "", ""))
     return out.getvalue()
 
 
@@ -304,11 +410,11 @@ Again = Annotated[
 
 @router.get("/v1/insights", summary="Report what people ask and what the documents lack")
 async def insights(
-    service: Service, days: Days = 7, collection: CollectionFilter = "", again: Again = False
+    service: Service, where: Narrowed, days: Days = 7, collection: CollectionFilter = "", again: Again = False
 ) -> Insights:
-    """Group the questions of the last days by meaning, with counts of how they went and the gaps they show."""
+    """Group the questions of the last days by meaning, with counts of their outcomes and the gaps they show."""
     reporting = InsightsService(service.core, service.principal)
-    return await reporting.report(days=days, collection=collection, again=again)
+    return await reporting.report(days=days, collection=collection, where=where, again=again)
 
 
 @router.get(
@@ -318,10 +424,10 @@ async def insights(
     responses={200: {"description": "The report.", "content": {"text/markdown": {}}}},
 )
 async def insights_report(
-    service: Service, days: Days = 7, collection: CollectionFilter = "", again: Again = False
+    service: Service, where: Narrowed, days: Days = 7, collection: CollectionFilter = "", again: Again = False
 ) -> Response:
     """A report for people, with a stub of each section that is to be written."""
-    report = markdown_report(await insights(service, days, collection, again), days)
+    report = markdown_report(await insights(service, where, days, collection, again), days)
     return Response(report, media_type="text/markdown")
 
 
@@ -331,6 +437,8 @@ async def insights_report(
     response_class=Response,
     responses={200: {"description": "The table.", "content": {"text/csv": {}}}},
 )
-async def insights_table(service: Service, days: Days = 7, collection: CollectionFilter = "") -> Response:
+async def insights_table(
+    service: Service, where: Narrowed, days: Days = 7, collection: CollectionFilter = ""
+) -> Response:
     """A table for spreadsheets."""
-    return Response(csv_table(await insights(service, days, collection)), media_type="text/csv")
+    return Response(csv_table(await insights(service, where, days, collection)), media_type="text/csv")

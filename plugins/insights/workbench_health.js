@@ -5,8 +5,20 @@
   const place = ({ document_id, title, heading }) => [document_id, heading || title].join(": ");
   const lines = (texts) => element("div", null, {}, ...texts.map((text) => element("p", text)));
   const closing = { curated: "closed by a person’s answer", documents: "closed by the documents" };
-  let drawing = 0;
-  const address = (path) => `/v1/insights${path}?days=${days.value}${collection.value ? `&collection=${encodeURIComponent(collection.value)}` : ""}`;
+  const languages = new Intl.DisplayNames(["en"], { type: "language" });
+  let drawing = 0, picked = {};
+  const address = (path) => `/v1/insights${path}?${new URLSearchParams({ days: days.value, collection: collection.value, where: JSON.stringify(picked) })}`;
+  // By which people narrowed their searches: what is shown can keep to that.
+  const filters = (found) => bench.redraw(part("insights-filters"), ...Object.entries(found.filters).map(([field, values]) => {
+    const select = element("select", null, { class: "field" }, element("option", "all", { value: "" }), ...values.map((value) => element("option", String(value), { value: JSON.stringify(value) })));
+    select.value = field in picked ? JSON.stringify(picked[field]) : "";
+    select.onchange = () => {
+      if (select.value) picked[field] = JSON.parse(select.value);
+      else delete picked[field];
+      draw();
+    };
+    return element("label", `${field} `, {}, select);
+  }));
   const draw = async (again = false) => {
     const mine = ++drawing, answer = await bench.tried("GET", address("") + (again ? "&again=true" : ""));
     if (!answer || mine !== drawing) return;
@@ -16,6 +28,10 @@
     const counted = (count, one, many) => `${count.toLocaleString()} ${count === 1 ? one : many}`;
     const counts = [[found.turns, "question", "questions"], [found.people, "person", "people"], [found.topics.length, "topic", "topics"], [found.gaps.length, "gap", "gaps"]].map((parts) => counted(...parts));
     part("insights-sum").textContent = found.turns ? `${counts[0]} by ${counts.slice(1).join(", ")}` : "Nobody asked anything in these days.";
+    const outcomes = Object.entries(found.outcomes).filter(([, count]) => count).map(([name, count]) => `${name.replace("_", " ")} ${count.toLocaleString()}`);
+    const spoken = Object.entries(found.languages).map(([code, count]) => `${code ? languages.of(code) : "too short to tell"} ${count.toLocaleString()}`);
+    part("insights-outcomes").textContent = [outcomes, spoken].filter((parts) => parts.length).map((parts) => parts.join(", ")).join(" · ");
+    filters(found);
     const topics = found.topics.map((one) => [
       one.name, lines(one.questions.slice(0, 3)), one.turns, share(one.turns, one.earlier), one.unanswered, `${one.rated_up} / ${one.rated_down}`,
       lines(one.sections.slice(0, 1).map(place)),
@@ -39,12 +55,19 @@
     ]);
     part("insights-disagreements").replaceChildren(...(rows.length
       ? [element("h2", "Disagreements"), table(["One section", "The other", "Cited for"], rows, { label: "Disagreements" })] : []));
+    const places = [
+      ["Asked from", ["Page", "Questions", "Unanswered"], found.pages.map((one) => [one.page, one.turns, one.unanswered])],
+      ["Cited most", ["Document", "Questions"], found.cited.map((one) => [place(one), one.turns])],
+    ];
+    part("insights-places").replaceChildren(...places.filter(([, , cells]) => cells.length).map(([label, head, cells]) =>
+      element("div", null, {}, element("h2", label), table(head, cells, { numbers: [1, 2], label }))));
   };
   part("insights-again").onclick = async ({ target }) => {
     target.disabled = true;
     await draw(true);
     target.disabled = false;
   };
-  for (const one of [days, collection]) one.addEventListener("change", () => draw());
+  days.addEventListener("change", () => draw());
+  collection.addEventListener("change", () => { picked = {}; draw(); });
   draw();
 }

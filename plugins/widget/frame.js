@@ -39,13 +39,13 @@ function pressable(above, text, act, kind = "") {
 }
 function sources(turn, rows) {
   if (!rows.length) return;
-  const box = add(turn, "details", "sources");
-  add(box, "summary", "", `${t("Sources")}: ${rows.length}`);
+  const box = add(turn, "section", "sources");
+  add(box, "h2", "", t("Sources"));
   for (const row of rows) {
-    const card = add(box, "section", "card");
+    const card = add(box, "details", "card"), name = add(card, "summary");
     card.dataset.source = row.n;
-    card.tabIndex = -1;
-    add(card, "p", "place", `[${row.number}] ${row.label}`);
+    add(name, "span", "chip", row.number);
+    add(name, "span", "place", row.label);
     for (const quote of row.quotes) addHtml(card, "blockquote", "", quote);
     if (!row.url) continue;
     const link = add(card, "a", "", t("Open at its source"));
@@ -72,6 +72,7 @@ function show(turn, answer, { text, shown, done }) {
   if (done.turn) rating(turn, done.turn);
   turn.dataset.turn = done.turn;
   part("forget").hidden = !said.some((one) => one.done.turn);
+  if (done.doubted) turn.dataset.doubted = "";
   turn.dataset.state = done.status;
 }
 // Whether the answer was good, and why not; a second word replaces the first.
@@ -169,7 +170,6 @@ async function admitted(text, answer) {
 async function answer(text) {
   const [turn, answer] = begin(text);
   answer.classList.add("streaming");
-  answer.textContent = "…";
   let written = "", shown = null, done = null, failed = "", id = "";
   try {
     const response = await admitted(text, answer);
@@ -186,15 +186,16 @@ async function answer(text) {
     failed = running.signal.aborted ? t("Stopped before the end.") : error.message;
   }
   if (done && shown) {
-    const { answer: whole, status, alternatives } = done;
-    said = [...said, { text, shown, done: { answer: whole, status, alternatives, turn: shown.kept ? id : "" } }].slice(-KEPT);
+    const { answer: whole, status, alternatives, doubted } = done;
+    said = [...said, { text, shown, done: { answer: whole, status, alternatives, doubted, turn: shown.kept ? id : "" } }].slice(-KEPT);
     keep();
     show(turn, answer, said.at(-1));
     offer();
   } else {
-    answer.classList.add("failed");
+    answer.className = "answer failed";
     answer.textContent = [running.signal.aborted && written, failed || t("The connection was lost. Ask again.")].filter(Boolean).join("\n\n");
     turn.dataset.state = running.signal.aborted ? "stopped" : "failed";
+    pressable(add(turn, "div", "choices"), t("Ask again"), () => send(text));
   }
   readable(turn);
   // A long answer is read from its beginning.
@@ -215,7 +216,10 @@ async function send(text) {
 }
 async function suggest() {
   if (said.length || !given.key) return;
-  const response = await call(`questions?collection=${encodeURIComponent(given.collection || "")}`).catch(() => null);
+  await choosing;
+  const narrowed = { ...fixed, ...picked };
+  const query = { collection: given.collection || "", visitor, where: Object.keys(narrowed).length ? JSON.stringify(narrowed) : "" };
+  const response = await call(`questions?${new URLSearchParams(query)}`).catch(() => null);
   if (!response?.ok || turns.children.length) return;
   const texts = await response.json();
   part("suggested").replaceChildren();
@@ -271,6 +275,7 @@ async function choose() {
       if (select.selectedIndex) picked[field] = open[select.selectedIndex - 1];
       else delete picked[field];
       keep();
+      suggest();
       if (!part("results").hidden) find();
     });
   }
@@ -330,11 +335,11 @@ turns.addEventListener("click", (event) => {
   } else if (pressed?.dataset.action === "call") {
     fill(pressed);
   } else if (pressed?.dataset.action === "cite") {
-    const box = pressed.closest("article").querySelector(".sources");
-    box.open = true;
-    const card = box.querySelector(`[data-source="${Number(pressed.dataset.source)}"]`);
-    card?.focus();
-    card?.scrollIntoView({ block: "nearest" });
+    const card = pressed.closest("article").querySelector(`.sources [data-source="${Number(pressed.dataset.source)}"]`);
+    if (!card) return;
+    card.open = true;
+    card.firstElementChild.focus();
+    card.scrollIntoView({ block: "nearest" });
   }
 });
 // What the visitor reads on the site; left out, it comes back with the next page.
@@ -369,7 +374,11 @@ addEventListener("message", (event) => {
 });
 
 const look = document.documentElement;
-if (/^#[0-9a-f]{6}$/i.test(given.color || "")) look.style.setProperty("--accent", given.color);
+if (/^#[0-9a-f]{6}$/i.test(given.color || "")) {
+  const light = [0.2126, 0.7152, 0.0722].reduce((sum, share, n) => sum + share * (parseInt(given.color.slice(1 + 2 * n, 3 + 2 * n), 16) / 255) ** 2.2, 0);
+  look.style.setProperty("--accent", given.color);
+  look.style.setProperty("--on-accent", light > 0.18 ? "#000" : "#fff");
+}
 if (["light", "dark"].includes(given.theme)) look.style.colorScheme = given.theme;
 if (given.name) document.title = part("name").textContent = given.name;
 if (given.note) part("note").textContent = given.note;

@@ -13,7 +13,7 @@ import pathlib
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, FastAPI, Path, Request
+from fastapi import APIRouter, FastAPI, Path, Query, Request
 from markupsafe import Markup
 from pydantic import BaseModel, Field
 from starlette.responses import HTMLResponse, Response
@@ -23,7 +23,7 @@ from index.loaders.addresses import address_at, spellings
 from index.query import Where
 from plugins.widget import WidgetSettings
 from plugins.widget.visitors import VISITOR, count_form, count_search, count_turn, demand_site, for_visitor, forget
-from server.api.dependencies import Service, StrictBody
+from server.api.dependencies import Narrowed, Service, StrictBody
 from server.api.routes.conversations import HistoryMessage
 from server.api.sse import EVENTS, TurnStream, event_bytes, while_connected
 from server.chat import ChatService, DoneEvent, Message, TurnRequest
@@ -35,7 +35,7 @@ from server.store import turns
 from server.turn.events import Evidence
 from server.turn.evidence import best_sentences
 from server.turn.read_page import NO_PAGE, ReadPage
-from text.translation import LANGUAGES, speak, spoken, words
+from text.translation import LANGUAGES, everywhere, speak, spoken, words
 from ui.calls import answered
 from ui.safe_html import link_target, render_markdown
 from ui.templates import page
@@ -43,6 +43,7 @@ from ui.turns import TurnView
 
 router = APIRouter(tags=["Widget"])
 FOLDER = pathlib.Path(__file__).parent
+VisitorId = Annotated[str, Query(pattern=f"^({VISITOR})?$", description="The visitor's random text.")]
 _READ, _SHOWN, _CHARS = 10, 5, 300
 """Passages read and sections shown while somebody types, and characters of one in which no sentence matches."""
 
@@ -62,7 +63,7 @@ class VisitorsPage(StrictBody):
         addresses: list[MetadataValue] = [*spellings(self.url)]
         title, heading = (" ".join(part.split()) for part in (self.title, self.heading))
         within: tuple[Where, ...] = ({"source": addresses}, {"title": title}) if addresses else ({"title": title},)
-        return ReadPage(" › ".join(filter(None, (title, heading))), within)
+        return ReadPage(" › ".join(filter(None, (title, heading))), within, str(addresses[0]) if addresses else "")
 
 
 class WidgetTurn(StrictBody):
@@ -253,11 +254,16 @@ async def filters(service: Service, collection: str = "") -> dict[str, list[Meta
 
 
 @router.get("/v1/widget/questions", summary="Questions that the widget suggests")
-async def questions(service: Service, collection: str = "") -> list[str]:
-    """Return questions to begin with: the operator's, then headings that ask and are answered."""
-    demand_site(service)
-    name = collection or await service.turns.default_collection()
-    return [example.question for example in await service.turns.examples(name)]
+async def questions(service: Service, where: Narrowed, collection: str = "", visitor: VisitorId = "") -> list[str]:
+    """Return questions to begin with: the operator's, then headings that ask and are answered, those cited most first.
+
+    With a filter they keep to it, and count as a search.
+    """
+    visited = for_visitor(service, visitor)
+    if where:
+        await count_search(visited)
+    name = collection or await visited.turns.default_collection()
+    return [example.question for example in await visited.turns.examples(name, where)]
 
 
 def _text(name: str) -> str:
@@ -279,7 +285,9 @@ def add_widget(app: FastAPI, service: ChatService) -> None:
             "Access-Control-Allow-Origin": "*",
             "Cache-Control": "public, max-age=3600",
         }
-        return Response(_text("widget.js"), media_type="text/javascript", headers=headers)
+        labels = dict(zip(LANGUAGES, everywhere("Ask the documentation"), strict=True))
+        text = _text("widget.js").replace("/* LABELS */ {}", json.dumps(labels))
+        return Response(text, media_type="text/javascript", headers=headers)
 
     @pages.get("/widget")
     async def frame(lang: str = "") -> HTMLResponse:

@@ -9,10 +9,11 @@
     throw new Error(`data-where is no object of JSON: ${text}`);
   };
   const mode = given.target ? "inline" : given.mode === "panel" ? "panel" : "bubble";
-  const side = given.position === "left" ? "left" : "right", label = given.label || "Ask the documentation";
+  const side = given.position === "left" ? "left" : "right", labels = /* LABELS */ {};
   const color = /^#[0-9a-f]{6}$/i.test(given.color || "") ? given.color : "#1c5d57";
+  const light = [0.2126, 0.7152, 0.0722].reduce((sum, share, n) => sum + share * (parseInt(color.slice(1 + 2 * n, 3 + 2 * n), 16) / 255) ** 2.2, 0);
   const frame = document.createElement("iframe"), button = document.createElement("button");
-  const lang = given.lang || document.documentElement.lang.split("-")[0];
+  const lang = given.lang || document.documentElement.lang.split("-")[0], label = given.label || labels[lang] || labels.en;
   if (lang) here.searchParams.set("lang", lang);
   const wanted = { key: given.key, collection: given.collection, name: given.name, logo: given.logo, color: given.color, note: given.disclaimer, where: given.where && filter(given.where), search: given.search === "off" ? "" : "1" };
   const theme = () => given.theme || (document.documentElement.dataset.theme ?? document.body?.dataset.theme ?? document.body?.dataset.mdColorScheme ?? (document.documentElement.classList.contains("dark") ? "dark" : ""));
@@ -54,8 +55,8 @@
     });
   };
   Object.assign(button.style, {
-    position: "fixed", [side]: "16px", bottom: "16px", padding: "10px 16px", border: "0", borderRadius: "99px", zIndex: 2147482999,
-    font: "15px system-ui, sans-serif", background: color, color: "#fff", cursor: "pointer",
+    position: "fixed", [side]: "16px", bottom: "16px", padding: "11px 18px", border: "0", borderRadius: "99px", zIndex: 2147482999,
+    font: "500 15px system-ui, sans-serif", background: color, color: light > 0.18 ? "#000" : "#fff", cursor: "pointer", boxShadow: "0 4px 16px #0003",
   });
   button.type = "button";
   button.textContent = label;
@@ -68,6 +69,7 @@
     frame.hidden = !open;
     frame.style.display = open ? "block" : "none";
     button.setAttribute("aria-expanded", String(open));
+    if (open && !matchMedia("(prefers-reduced-motion: reduce)").matches) frame.animate([{ opacity: 0, transform: "translateY(10px)" }, {}], 160);
     if (open) { frame.focus(); post({ anaphora: "open", read: read() }); } else button.focus();
   };
   addEventListener("message", (event) => {

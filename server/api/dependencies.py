@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Generic, TypeVar, cast
 
 from fastapi import Depends, FastAPI, Path, Query, Request
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from starlette.responses import Response
 from starlette.types import Scope
 
-from server.chat import ChatService
+from index.query import Where
+from server.chat import ChatService, InvalidRequest
 from text.files import NAME_CHARS, NAME_PATTERN
 
 
@@ -28,6 +29,19 @@ CollectionName = Annotated[
 CollectionFilter = Annotated[
     str, Query(description="Only what is about this collection.", pattern=rf"^$|{NAME_PATTERN}", max_length=NAME_CHARS)
 ]
+
+
+async def _narrowed(
+    where: Annotated[str, Query(max_length=2000, description='A filter as JSON: `{"version": "2"}`.')] = "",
+) -> Where:
+    try:
+        return _WHERE.validate_json(where or "{}")
+    except ValidationError as error:
+        raise InvalidRequest('The filter is no JSON: write it as {"version": "2"}.', param="where") from error
+
+
+_WHERE: TypeAdapter[Where] = TypeAdapter(Where)
+Narrowed = Annotated[Where, Depends(_narrowed)]
 ConversationId = Annotated[str, Path(description="The conversation's id.")]
 
 

@@ -4,6 +4,7 @@ The HTTP API, the page and the terminal chat all go through it. `open_service(se
 the events of a turn and every type that crosses the door are exported here.
 """
 
+from index.query import Where as Where
 from rewriter.protocol import Message as Message
 from server.access import Action as Action
 from server.access import Principal as Principal

@@ -9,7 +9,9 @@ import re
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import regex
@@ -19,6 +21,7 @@ from index.documents import LABELLED, LINKS, REFERENCES, Document
 from index.errors import LoadError, PageMissing
 from index.loaders.reading import read_bytes
 from index.loaders.sandbox import Limits, PagePicture, shared_pool
+from index.query import Where, in_scope
 from index.records import DocumentInfo
 from server.chat.error_mapping import Conflict, NotFound, Unavailable
 from server.settings import IndexSettings
@@ -28,6 +31,9 @@ from server.turn.evidence import best_sentences, select_evidence
 from server.turn.search import TurnSearch
 from server.turn.support import SupportScorer
 from text.words import words
+
+if TYPE_CHECKING:
+    from index.collection import Collection
 
 
 class DocumentSummary(View):
@@ -379,8 +385,10 @@ def pick(documents: Iterable[Document | DocumentText], count: int) -> list[Sugge
     return list(chosen.values())[:count]
 
 
-READ = 60
-"""Documents whose headings are looked at."""
+READ, OPENED = 60, 600
+"""Documents whose headings are looked at, and opened to see whether they are within a filter."""
+CITED_SECONDS, KEPT_SECONDS, REMEMBERED = 30 * 86_400, 86_400, 100
+"""Since when citations count, how long suggestions are kept, and for how many filters."""
 TRIED = 16
 """Questions tried at most, and for how long, in seconds."""
 SECONDS = 4.0
@@ -389,9 +397,22 @@ FOUND = 3
 EXAMPLES, FOLLOW_UPS = 4, 3
 
 
-def is_answered(search: TurnSearch, collection: str, suggestion: Suggestion) -> bool:
-    """Return whether a question is answered from the section that it heads."""
-    searched = search.find(suggestion.question, collection=collection, k=2 * FOUND)
+def candidates_of(
+    opened: Collection, where: Where, cited: Iterable[tuple[str, str, tuple[str, ...]]]
+) -> list[Suggestion]:
+    """Return questions to try: headings of the sections cited most, then those of documents within a filter. Blocks."""
+    infos = opened.documents()
+    spread = infos[:: max(1, len(infos) // (OPENED if where else READ))]
+    documents = (opened.document(info.id) for info in spread)
+    within = (one for one in documents if in_scope(where, {**one.metadata, "document_id": one.id}))
+    asked = (proposed for place in cited if (proposed := suggestion(*place)))
+    picked = {one.question: one for one in (*asked, *pick(islice(within, READ), TRIED))}
+    return list(picked.values())
+
+
+def is_answered(search: TurnSearch, collection: str, suggestion: Suggestion, where: Where) -> bool:
+    """Return whether a question is answered from the section that it heads, within a filter."""
+    searched = search.find(suggestion.question, collection=collection, k=2 * FOUND, where=where or None)
     first = [hit for hit in searched.hits[:FOUND] if hit.passage.document_id == suggestion.document_id]
     here = [hit for hit in first if tuple(hit.passage.heading) == suggestion.heading]
     language = language_of_hits(searched.hits, search.settings.index.language)

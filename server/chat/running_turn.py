@@ -142,6 +142,7 @@ class RunningTurn(AsyncIterator[Event]):
         if request.keep == "off":
             return True
         question = request.question if self._keeps_texts else ""
+        page = request.page or NO_PAGE
         try:
             return await self._core.database.write(
                 turns.begin,
@@ -154,6 +155,8 @@ class RunningTurn(AsyncIterator[Event]):
                 title=conversations.clean_title(request.question),
                 runner=self._core.mark.id,
                 ownership=self._ownership,
+                page=page.address or page.words if self._keeps_texts else "",
+                where=request.where if self._keeps_texts else None,
             )
         except StoreError as error:
             self._not_stored(error)

@@ -52,7 +52,7 @@ class ServiceCore:
         self.uploads = Uploads(settings.home, settings.server.max_body_mb << 20)
         self.resuming = asyncio.Lock()
         self.pictures = PictureCache()
-        self.suggested: dict[tuple[str, str], list[Suggestion]] = {}
+        self.suggested: dict[tuple[str, str, int, str], list[Suggestion]] = {}
         """Questions to begin with, by collection and version; found by one at a time."""
         self.suggesting = asyncio.Lock()
         self.answers = AnswerWatch()

@@ -18,7 +18,19 @@ from rewriter.protocol import Message, PassThroughRewriter
 from server.access import Ownership
 from server.chat.authorization import MAX_LISTED, ServiceBase, requires
 from server.chat.conversations import ConversationService
-from server.chat.documents import EXAMPLES, FOLLOW_UPS, READ, SECONDS, TRIED, Suggestion, is_answered, pick, suggestion
+from server.chat.documents import (
+    CITED_SECONDS,
+    EXAMPLES,
+    FOLLOW_UPS,
+    KEPT_SECONDS,
+    REMEMBERED,
+    SECONDS,
+    TRIED,
+    Suggestion,
+    candidates_of,
+    is_answered,
+    suggestion,
+)
 from server.chat.error_mapping import (
     MAX_QUERY_CHARS,
     InvalidRequest,
@@ -365,11 +377,14 @@ class TurnService(ServiceBase):
             raise Unavailable(f"The case could not be added to {name}.jsonl: {error}.", code="store_failed") from error
 
     @requires("ask")
-    async def examples(self, collection: str) -> list[Suggestion]:
+    async def examples(self, collection: str, where: Where | None = None) -> list[Suggestion]:
         """The operator's questions (`server.questions`), then headings that are questions and are answered.
 
-        Headings are tried once for each version of a collection. Raises NotFound.
+        Those of sections that answers cited most of late come first; what people typed is shown to nobody. With `where`
+        only documents within it are looked at. Headings are tried once a day, and anew for each version of a
+        collection. Raises NotFound, InvalidRequest.
         """
+        where = _checked_filter(where) or {}
         name = checked_name(collection)
         ownership = await self.existing(name)
         curated = [Suggestion(question=question) for question in self.core.settings.server.questions.get(name, ())]
@@ -377,16 +392,16 @@ class TurnService(ServiceBase):
             return curated
         with index_errors():
             opened = await run_blocking(lambda: self.core.opened.get(name))
-            key = name, opened.version
+            key = name, opened.version, int(time.time() // KEPT_SECONDS), json.dumps(where, sort_keys=True)
             async with self.core.suggesting:
                 if key not in self.core.suggested:
-                    documents = await run_blocking(opened.documents)
-                    looked_at = documents[:: max(1, len(documents) // READ)][:READ]
-                    candidates = await run_blocking(
-                        lambda: pick((opened.document(info.id) for info in looked_at), TRIED)
-                    )
-                    suggestions = await self._answered(name, ownership.group, candidates, EXAMPLES)
-                    self.core.suggested = {old: was for old, was in self.core.suggested.items() if old[0] != name}
+                    cited = await self._read(turns.cited_most, name, time.time() - CITED_SECONDS)
+                    candidates = await run_blocking(partial(candidates_of, opened, where, cited))
+                    suggestions = await self._answered(name, ownership.group, candidates, EXAMPLES, where)
+                    same = {
+                        old: was for old, was in self.core.suggested.items() if old[0] != name or old[:3] == key[:3]
+                    }
+                    self.core.suggested = same if len(same) < REMEMBERED else {}
                     self.core.suggested[key] = suggestions
                 curated_texts = {example.question for example in curated}
                 chosen = [example for example in self.core.suggested[key] if example.question not in curated_texts]
@@ -434,18 +449,18 @@ class TurnService(ServiceBase):
                 and (proposed := suggestion(*place))
                 and proposed.question.casefold() not in seen
             ]
-            return await self._answered(turn.collection, ownership.group, candidates, FOLLOW_UPS)
+            return await self._answered(turn.collection, ownership.group, candidates, FOLLOW_UPS, turn.where)
 
     async def _answered(
-        self, collection: str, group: str, candidates: Sequence[Suggestion], count: int
+        self, collection: str, group: str, candidates: Sequence[Suggestion], count: int, where: Where
     ) -> list[Suggestion]:
-        """The first of the candidates that would be answered from their own section."""
+        """The first of the candidates that would be answered from their own section, within a filter."""
         search = await self.core.engine.search(group)
         until, suggestions = time.monotonic() + SECONDS, list[Suggestion]()
         for candidate in candidates[:TRIED]:
             if len(suggestions) == count or time.monotonic() > until:
                 break
-            if await asyncio.to_thread(is_answered, search, collection, candidate):
+            if await asyncio.to_thread(is_answered, search, collection, candidate, where):
                 suggestions.append(candidate)
         return suggestions
 

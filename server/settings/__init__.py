@@ -242,7 +242,8 @@ class IndexSettings(SettingsGroup):
         {},
         description="Where the pages of a folder are live, by the folder: citations lead there. `{page}` stands for a "
         "file's path without its ending, `index` and `README`, `{path}` for all of it; an address with neither gets "
-        "`/{page}/`, as most generators have it. Sources have `link` for this.",
+        "`/{page}/`, as most generators have it. A folder such as `/srv/docs/{version}/{language}` gives metadata by "
+        "its names, which may stand in the address. Sources have `link` for this.",
     )
 
     @field_validator("site_urls")
@@ -314,7 +315,7 @@ class ServerSettings(SettingsGroup):
     )
     filters: dict[str, tuple[Annotated[str, Field(pattern=r"\S", max_length=100)], ...]] = Field(
         {},
-        description="Metadata that visitors of the widget can narrow the search by, by the collection's name, such as "
+        description="Metadata that people can narrow searches by, in page and widget, by the collection's name, as in "
         '`{docs = ["version", "product", "language"]}`: the keys of front matter.',
     )
     trusted_hosts: tuple[str, ...] = Field(

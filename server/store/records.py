@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 
+from index.query import Where
 from server.turn.events import DoneEvent, ErrorEvent, EvidenceEvent, RewriteEvent, Status
 
 
@@ -67,7 +68,8 @@ class FeedbackRecord(Feedback):
 class StoredTurn(View):
     """A turn as it is kept. `done` is there after a good end, `error` after a bad one.
 
-    `parent` is the turn it follows, `versions` are all that follow that one, oldest first, itself among them.
+    `parent` is the turn it follows, `versions` are all that follow that one, oldest first, itself among them. `page` is
+    the address that was read (its title where it has none), `where` the filter that was searched with.
     """
 
     id: str
@@ -86,6 +88,8 @@ class StoredTurn(View):
     feedback: Feedback | None
     parent: str | None = None
     versions: tuple[str, ...] = ()
+    page: str = ""
+    where: Where = {}
 
 
 class ConversationSummary(View):

@@ -76,11 +76,17 @@ def _allow(table: str, column: str, old: str, new: str, values: Sequence[str]) -
     return change
 
 
+def _turns_keep_page_and_filter(change: Operations) -> None:
+    for name in ("page", "filter"):
+        change.add_column("turns", Column(name, Text))
+
+
 REVISIONS: dict[str, Callable[[Operations], None]] = {
     "0001": lambda _: None,
     "0002": _allow("turns", "status", "'quoted', 'refused'", "'quoted', 'asked', 'refused'", TURN_STATUSES),
     "0003": lambda change: change.execute("DROP TABLE IF EXISTS standalone"),
     "0004": _allow("keys", "role", "('reader',", "('visitor', 'reader',", ROLES),
+    "0005": _turns_keep_page_and_filter,
 }
 """What changes the tables of an older database, in order; new ones are made as they stand here."""
 
@@ -153,7 +159,8 @@ TURNS = _table(
     _of("conversations", "conversation_id", nullable=True),
     *_texts("collection", "question", "status", "runner"),
     *_texts("answer", default=""),
-    *(Column(name, Text) for name in ("search_for", "rewrite", "evidence", "ending")),
+    # `page` is the address that was read, `filter` what the search kept to.
+    *(Column(name, Text) for name in ("search_for", "rewrite", "evidence", "ending", "page", "filter")),
     *_times("created"),
     *_times("finished", nullable=True),
     *_ownership(),

@@ -5,7 +5,9 @@ Ratings and traces hang on turns and go with them. Of a turn's ratings the newes
 
 from __future__ import annotations
 
+import json
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable
 from functools import lru_cache
 from typing import Any
@@ -29,6 +31,7 @@ from sqlalchemy import (
     update,
 )
 
+from index.query import Where
 from rewriter.protocol import Conversation, Message
 from server.access import Ownership, Principal
 from server.store.records import Feedback, FeedbackRecord, Rating, StoredTurn, Trace, TraceSummary, TurnStatus
@@ -48,6 +51,9 @@ _NEXT = insert(TURNS).values(parent=_NEWEST.scalar_subquery())
 _AGAIN = insert(TURNS).values(parent=select(TURNS.c.parent).where(_TURN).scalar_subquery())
 _ITS = select(TURNS.c.conversation_id).where(_TURN).scalar_subquery()
 _TOUCH_ITS = update(CONVERSATIONS).where(CONVERSATIONS.c.id == _ITS)
+
+_CITED_TURNS, _CITED = 500, 50
+"""Answers whose citations are counted, and sections that are named."""
 
 OF_VISITORS = and_(TURNS.c.owner.like("key:%/%"), TURNS.c.conversation_id.is_(None))
 """Turns of visitors of a web site; all of one visitor are one conversation."""
@@ -81,6 +87,8 @@ def begin(
     title: str,
     runner: str,
     ownership: Ownership,
+    page: str = "",
+    where: Where | None = None,
 ) -> bool:
     """Store a turn that is about to be answered.
 
@@ -106,6 +114,8 @@ def begin(
             "runner": runner,
             "owner": ownership.owner,
             "group_name": ownership.group,
+            "page": page or None,
+            "filter": json.dumps(where) if where else None,
         },
     )
     if regenerate_of is not None:
@@ -231,6 +241,19 @@ def of_visitor(connection: Connection, turn_id: str, who: Principal, limit: int)
     return [turn for turn, _ in reversed(rows)]
 
 
+def cited_most(connection: Connection, collection: str, since: float) -> list[tuple[str, str, tuple[str, ...]]]:
+    """Return the sections (document, title, headings) that several of the newest answers cite first, by how many."""
+    wanted = and_(
+        TURNS.c.collection == collection, TURNS.c.created >= since, TURNS.c.status.in_(("answered", "quoted"))
+    )
+    endings = connection.scalars(select(TURNS.c.ending).where(wanted).order_by(TURNS.c.n.desc()).limit(_CITED_TURNS))
+    counts = Counter[tuple[str, str, tuple[str, ...]]]()
+    for ending in filter(None, endings):
+        places = json.loads(ending)["citations"][:1]
+        counts.update({(place["document_id"], place["title"], tuple(place["heading"])) for place in places})
+    return [section for section, count in counts.most_common(_CITED) if count > 1]
+
+
 def set_aside(connection: Connection, conversation_id: str, who: Principal) -> list[StoredTurn]:
     """The turns of a conversation that are not shown: other versions, and what followed them; oldest first."""
     return [turn for turn, replaced in _all_of(connection, conversation_id, who) if replaced]
@@ -349,6 +372,8 @@ def _turn(row: RowMapping, versions: tuple[str, ...]) -> StoredTurn:
         "evidence": EvidenceEvent.model_validate_json(row["evidence"]) if row["evidence"] else None,
         "done": DoneEvent.model_validate_json(ending) if ending and status != "failed" else None,
         "error": ErrorEvent.model_validate_json(ending) if ending and status == "failed" else None,
+        "page": row["page"] or "",
+        "where": json.loads(row["filter"] or "{}"),
     }
     return StoredTurn(
         **{**row, **fields}, feedback=feedback, versions=versions if row["conversation_id"] else (row["id"],)

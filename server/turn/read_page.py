@@ -25,10 +25,11 @@ LEANS = 0.5
 @dataclass(frozen=True, slots=True)
 class ReadPage:
     """A page that is read: `words` are its title and heading; its passages are those of the first filter of `within`
-    that fits any."""
+    that fits any. `address` is for those who count what is read."""
 
     words: str = ""
     within: tuple[Where, ...] = ()
+    address: str = ""
 
     @property
     def as_history(self) -> Conversation:

@@ -604,6 +604,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "open_conversation": {"id": "{conversation}"},
     "show_version": {"id": "{conversation}", "turn": "{asked}"},
     "welcome": {"id": "{collection}"},
+    "filters": {"id": "{collection}"},
     "follow_ups": {"id": "{asked}"},
     "rate": {"turn": "{stateless}", "rating": "up"},
     "below_turn": {"id": "{asked}"},

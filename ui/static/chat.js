@@ -48,6 +48,7 @@ function here(id, title, name) {
   // Another conversation is another place to come back to.
   const moved = new URLSearchParams(location.search).get("c") !== (id || null);
   if (address.href !== location.href) history[moved && settled ? "pushState" : "replaceState"](null, "", address);
+  if (collection) choose();
   anaphora.emit("current", { id, collection: id ? collection : "" });
 }
 // Which model answers: the page may choose among those that the operator offers.
@@ -79,10 +80,25 @@ function showSources(article, cite) {
   anaphora.emit("sources", { html: (article && sources.get(article)) || "", about: asked, cite, open: !!cite });
 }
 
+// What the operator lets people narrow a search by; a choice lasts as long as this page and its collection.
+let narrowed = "";
+async function choose() {
+  if (collection === narrowed) return;
+  narrowed = collection;
+  const answer = await server.filters({ id: collection }).catch(() => null);
+  if (narrowed === collection) anaphora.patch(part("filters"), answer?.html || "");
+}
+const where = () => {
+  const picked = [...part("filters").querySelectorAll("select")].filter((one) => one.value).map((one) => [one.name, JSON.parse(one.value)]);
+  return picked.length ? Object.fromEntries(picked) : null;
+};
+part("filters").addEventListener("change", () => welcome());
+
 async function welcome() {
+  choose();
   if (conversation || turns.children.length) return;
   const mine = opening;
-  const answer = await anaphora.call(server, "welcome", { id: collection });
+  const answer = await anaphora.call(server, "welcome", { id: collection, where: where() });
   if (answer && mine === opening && !turns.children.length) anaphora.patch(part("welcome"), answer.html);
 }
 // The turn goes on without this page, and is found again with its conversation.
@@ -236,7 +252,7 @@ async function ask(text, { place = null, searchFor = null } = {}) {
   settle();
   toEnd();
   showSources(article);
-  trigger("ask", { stream, question: text, collection, model: model.value, conversation, search_for: searchFor, instead_of: instead });
+  trigger("ask", { stream, question: text, collection, model: model.value, conversation, where: where(), search_for: searchFor, instead_of: instead });
   attend(stream);
   return true;
 }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from plugins.curated.answering import in_scope
+from index.query import in_scope
 from testing.openai_server import FakeOpenAIServer
 from testing.plugin import PluginContract
 from tests.ui.conftest import site, visitor

@@ -46,9 +46,9 @@ def running(serve: Serve, settings_for: MakeSettings) -> Running:
     return serve(settings_for("none", plugins=plugins))
 
 
-def visit(client: httpx.Client, question: str, visitor: int = 0) -> str:
+def visit(client: httpx.Client, question: str, visitor: int = 0, **more: object) -> str:
     """Ask in the widget; return the turn's id once it has ended."""
-    body = {"question": question, "collection": "docs", "visitor": f"{visitor:032d}"}
+    body = {"question": question, "collection": "docs", "visitor": f"{visitor:032d}", **more}
     answer = client.post("/v1/widget/turns", json=body)
     assert answer.status_code == 200, answer.text
     assert '"type":"done"' in answer.text.replace(" ", "")
@@ -81,12 +81,43 @@ def test_a_visitors_gap_becomes_a_curated_answer_that_the_next_visitor_gets(runn
 
         written = agent.post("/v1/collections/docs/curated", json={"questions": [MAYOR[0]], "answer": "Ada is."})
         assert written.status_code == 201, written.text
-        visit(visitors, MAYOR[0], 7)
+        told = agent.get(f"/v1/turns/{visit(visitors, MAYOR[0], 7)}").json()
+        assert (told["answer"], told["done"]["written"]) == ("Ada is.", written.json()["id"])
         (after,) = agent.get("/v1/insights", params={"collection": "docs"}).json()["gaps"]
         assert after["turns"] == gap["turns"], "the answer of a person is no gap"
         assert after["closed"] == ""
         assert after["draft"].startswith("## Who")
         assert visitors.get("/v1/insights").status_code == 403
+
+
+def test_outcomes_languages_pages_and_sources_are_counted_and_keep_to_a_filter(running: Running) -> None:
+    site = {"Authorization": f"Bearer {key(running, 'visitor')}"}
+    house = {"Authorization": f"Bearer {key(running, 'agent')}"}
+    page = {"url": "https://docs.example/leave.html?from=mail", "title": "Leave"}
+    german = "Wie lange dauert die Elternzeit für die Mitarbeiter in diesem Haus?"
+    with running.client(headers=site) as visitors, running.client(headers=house) as agent:
+        for n in range(2):
+            visit(visitors, "How long is parental leave?", n, page=page, where={"document_id": "leave.md"})
+        visit(visitors, german, 3, where={"document_id": "travel.md"})
+        found = agent.get("/v1/insights", params={"collection": "docs"}).json()
+        assert sum(found["outcomes"].values()) == 3
+        assert found["outcomes"]["answered"] >= 2
+        assert found["languages"] == {"en": 2, "de": 1}
+        assert found["pages"] == [{"page": "https://docs.example/leave/", "turns": 2, "unanswered": 0}]
+        assert (found["cited"][0]["document_id"], found["cited"][0]["turns"]) == ("leave.md", 2)
+        assert found["filters"] == {"document_id": ["leave.md", "travel.md"]}
+        narrow = {"collection": "docs", "where": '{"document_id": "travel.md"}'}
+        kept = agent.get("/v1/insights", params=narrow).json()
+        assert (kept["turns"], kept["languages"], kept["pages"]) == (1, {"de": 1}, [])
+        report = agent.get("/v1/insights/report.md", params=narrow).text
+        assert "German 1" in report
+        assert "English" not in report
+        table = agent.get("/v1/insights/topics.csv", params={"collection": "docs"}).text
+        assert "page,https://docs.example/leave/,2," in table
+        assert agent.get("/v1/insights", params={"where": "version=2"}).status_code == 400
+        # Whoever reviews a turn sees what was read and searched.
+        turn = agent.get(f"/v1/reviews/{found['topics'][0]['newest']}").json()["turn"]
+        assert (turn["page"], turn["where"]) == ("https://docs.example/leave/", {"document_id": "leave.md"})
 
 
 def test_a_gap_is_closed_by_a_person_or_by_a_changed_page(running: Running, tmp_path: Path) -> None:

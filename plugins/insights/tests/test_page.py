@@ -1,34 +1,62 @@
-"""Insights in the workbench: from what visitors ask to a gap that is closed, in a real browser."""
+"""From what visitors of a web site ask to the answer that the next one gets, in a real browser."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.ui.conftest import site, visitor
+from server.store import credentials
+from tests.ui.conftest import site
 from tests.ui.site import violations
 
 if TYPE_CHECKING:
-    from tests.ui.conftest import Visitor
+    from playwright.sync_api import Browser, Locator
 
-__all__ = ["site", "visitor"]
+    from server.access import Role
+    from tests.ui.site import Site
+
+__all__ = ["site"]
 
 pytestmark = pytest.mark.browser
 
-SETTINGS = "[plugins.curated]\nenabled = true\n"
+SETTINGS = '[plugins.curated]\nenabled = true\n[plugins.widget]\norigins = ["https://www.example.org"]\n'
 QUESTION = "Where is the ladle <img src=x onerror=window.owned=1>?"
 
 
 @pytest.mark.extended
-def test_a_gap_is_shown_with_a_draft_until_it_is_closed(visitor: Visitor) -> None:
-    page = visitor.page
-    visitor.ask("How often should I descale the kettle?")
-    visitor.open()
-    visitor.ask(QUESTION, "refused")
-    page.goto(f"{visitor.address}/workbench/health")
+def test_visitors_find_a_gap_that_a_person_answers_and_the_next_visitor_gets_it(browser: Browser, site: Site) -> None:
+    pytest.importorskip("plugins.widget")
+    pytest.importorskip("plugins.curated")
+
+    def key(role: Role) -> str:
+        make = partial(credentials.create_key, name=role, role=role, groups=frozenset({"default"}))
+        return str(site.ask(site.service.core.database.write(make))[1])
+
+    of_site, of_agent = key("visitor"), key("agent")
+
+    def visit(question: str, state: str) -> Locator:
+        """Ask as a new visitor of the site; return the turn once it has that state."""
+        page = browser.new_context(service_workers="block").new_page()
+        page.goto(f"{site.address}/widget#key={of_site}&collection=docs")
+        page.fill("#question", question)
+        page.press("#question", "Enter")
+        turn = page.locator(f"article[data-state={state}]")
+        turn.wait_for()
+        return turn
+
+    for question in ("How often should I descale the kettle?", QUESTION, QUESTION):
+        visit(question, "refused" if question == QUESTION else "answered").page.context.close()
+
+    headers = {"Authorization": f"Bearer {of_agent}"}
+    page = browser.new_context(service_workers="block", extra_http_headers=headers).new_page()
+    page.goto(f"{site.address}/workbench/health")
     topics, gaps = (page.get_by_role("table", name=name) for name in ("Topics", "Gaps"))
     topics.get_by_role("cell", name="How often should I descale the kettle?").wait_for()
+    assert "answered 1, refused 2 · English 3" in page.locator("[data-part=insights-outcomes]").inner_text()
+    assert "kettle.md" in page.get_by_role("table", name="Cited most").inner_text()
+    assert gaps.locator("tbody td").first.inner_text() == "2"
     gaps.get_by_text("Draft", exact=True).click()
     assert gaps.locator("pre").inner_text().startswith("## Where is the ladle \\<img")
     assert gaps.locator("img").count() == 0
@@ -37,10 +65,21 @@ def test_a_gap_is_shown_with_a_draft_until_it_is_closed(visitor: Visitor) -> Non
     page.wait_for_selector(".one:not([hidden])")
     page.get_by_text("Curated answers").click()
     page.get_by_role("button", name="From the turn at hand").click()
-    page.get_by_label("The answer, in Markdown").fill("In the lower drawer.")
+    page.get_by_label("The answer, in Markdown").fill("In the **lower** drawer <img src=x onerror=window.owned=1>.")
     page.locator("dialog").get_by_role("button", name="Save").click()
     page.get_by_role("cell", name=QUESTION, exact=True).wait_for()
-    page.goto(f"{visitor.address}/workbench/health")
+
+    turn = visit("where is the ladle <img src=x onerror=window.owned=1>", "answered")
+    assert turn.locator(".answer strong").inner_text() == "lower"
+    assert turn.locator(".notice").inner_text() == "A person wrote this answer, no model."
+    assert turn.locator("img").count() == 0
+    assert turn.page.evaluate("window.owned") is None
+    turn.page.context.close()
+
+    page.goto(f"{site.address}/workbench/health")
     gaps.get_by_text("Draft", exact=True).wait_for()
     page.get_by_role("button", name="Ask the gaps again").click()
     gaps.get_by_text("closed by a person’s answer").wait_for()
+    assert "answered 2, refused 2" in page.locator("[data-part=insights-outcomes]").inner_text()
+    assert page.evaluate("window.owned") is None
+    page.context.close()

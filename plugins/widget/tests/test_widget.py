@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -206,7 +207,7 @@ def test_the_site_and_its_visitor_drive_it(
     answered.wait_for()
     assert frame.locator("#suggested button").count() == 0
     answered.locator(".chip").first.click()
-    card = answered.locator("section:focus")
+    card = answered.locator("details:focus-within")
     assert "Parental leave" in card.inner_text()
     # What the visitor thinks of it is kept like any feedback.
     bad = answered.locator("[data-rating=down]")
@@ -245,7 +246,7 @@ def test_the_site_and_its_visitor_drive_it(
     inline.locator("article[data-state=quoted]").wait_for()
     assert inline.locator("#close").is_hidden()
 
-    page.goto(f"{running.url}/widget?lang=ar#key={key(running, 'reader')}&collection=docs")
+    page.goto(f"{running.url}/widget?lang=ar#key={key(running, 'visitor')}&collection=docs")
     page.fill("#question", "How long is parental leave?")
     page.press("#question", "Enter")
     page.wait_for_selector("article[data-state=quoted]")
@@ -273,7 +274,7 @@ def versions(running: Running, folder: Path) -> None:
 
 def test_turns_and_ratings_belong_to_the_visitor(serve: Serve, settings_for: MakeSettings) -> None:
     running = serve(settings_for("none", plugins={"widget": {"origins": ["https://www.example.org"]}}))
-    site = {"Authorization": f"Bearer {key(running, 'reader')}"}
+    site = {"Authorization": f"Bearer {key(running, 'visitor')}"}
     mine, other = {"visitor": "0" * 32}, {"visitor": "1" * 32}
     with running.client(headers=site) as client:
         turn = client.post("/v1/widget/turns", json={"question": "How long is parental leave?", **mine}).headers[
@@ -396,7 +397,7 @@ def test_what_is_found_and_picked_keeps_to_the_operators_words(
         )
     )
     versions(running, tmp_path / "manual")
-    with running.client(headers={"Authorization": f"Bearer {key(running, 'reader')}"}) as client:
+    with running.client(headers={"Authorization": f"Bearer {key(running, 'visitor')}"}) as client:
         assert client.get("/v1/widget/filters?collection=manual").json() == {"version": ["9.2", "10.0"]}
         assert client.get("/v1/widget/filters?collection=docs").json() == {}
         body = {"question": "How long are backups kept?", "collection": "manual", "where": {"version": ["9.2"]}}
@@ -410,13 +411,40 @@ def test_what_is_found_and_picked_keeps_to_the_operators_words(
         assert client.get("/v1/widget/filters").status_code == 403
 
 
+def test_suggestions_are_what_is_asked_most_and_keep_to_the_filter(
+    serve: Serve, settings_for: MakeSettings, tmp_path: Path
+) -> None:
+    running = serve(settings_for("none", plugins={"widget": {"origins": ["https://www.example.org"]}}))
+    kept, restored = "How long is a backup kept?", "Who may restore a backup?"
+    pages = {"1": (kept, "A backup is kept for seven days."), "2": (restored, "An operator may restore a backup.")}
+    for version, (heading, text) in pages.items():
+        (tmp_path / f"{version}.md").write_text(f'---\nversion: "{version}"\n---\n# B\n\n## {heading}\n\n{text}\n')
+    index = running.service.collections.index_paths
+    paths = [tmp_path / f"{version}.md" for version in pages]
+    assert running.finished(running.call(index("manual", paths)).id).state == "done"
+    with running.client(headers={"Authorization": f"Bearer {key(running, 'visitor')}"}) as client:
+        for n, typed in enumerate(("May operators restore a backup?", restored)):
+            body = {"question": typed, "collection": "manual", "visitor": f"{n:032d}"}
+            assert '"status":"quoted"' in client.post("/v1/widget/turns", json=body).text.replace(" ", "")
+
+        def suggested(**where: str) -> list[str]:
+            query = {"collection": "manual", "where": json.dumps(where), "visitor": "0" * 32}
+            return list(client.get("/v1/widget/questions", params=query).json())
+
+        assert suggested() == [restored, kept], "cited most, in the words of the documents"
+        assert suggested(version="1") == [kept]
+        assert suggested(version="3") == []
+        assert client.get("/v1/widget/questions", params={"where": "version=1"}).status_code == 400
+        assert client.get("/v1/widget/questions", params={"visitor": "x"}).status_code == 400
+
+
 def test_the_page_that_is_read_is_favoured_within_what_may_be_read(
     serve: Serve, settings_for: MakeSettings, tmp_path: Path
 ) -> None:
     running = serve(settings_for("none", plugins={"widget": {"origins": ["https://www.example.org"]}}))
     versions(running, tmp_path / "manual")
     body = {"question": "How long is it kept?", "collection": "manual"}
-    with running.client(headers={"Authorization": f"Bearer {key(running, 'reader')}"}) as client:
+    with running.client(headers={"Authorization": f"Bearer {key(running, 'visitor')}"}) as client:
 
         def first(url: str, **more: object) -> str:
             sent = {**body, **more, "page": {"url": url, "title": "Backups"}}
@@ -439,7 +467,8 @@ def test_it_weighs_little(serve: Serve, settings_for: MakeSettings) -> None:
     running = serve(settings_for("none", plugins={"widget": {"origins": ["https://www.example.org"]}}))
     add_widget(running.app, running.service)
     with running.client() as client:
-        sent = [client.get(path) for path in ("/widget.js", "/widget?lang=ja")]
+        origin = {"Origin": "https://www.example.org", "Sec-Fetch-Site": "cross-site"}
+        sent = [client.get("/widget.js", headers=origin), client.get("/widget?lang=ja")]
     assert sum(len(gzip.compress(answer.content)) for answer in sent) < 30_000
     assert sent[0].headers["access-control-allow-origin"] == "*", "a site may give the script's hash"
     policy = sent[1].headers["content-security-policy"]
@@ -452,7 +481,7 @@ def test_without_sites_there_is_no_widget_and_an_origin_is_checked(
 ) -> None:
     running = serve(settings_for(llm.url))
     add_widget(running.app, running.service)
-    with running.client(headers={"Authorization": f"Bearer {key(running, 'reader')}"}) as client:
+    with running.client(headers={"Authorization": f"Bearer {key(running, 'visitor')}"}) as client:
         assert client.get("/widget").status_code == client.get("/widget.js").status_code == 404
         refused = client.post("/v1/widget/turns", json={"question": "How long?"})
         assert refused.status_code == 403

@@ -122,11 +122,14 @@ class OriginMiddleware:
                 "This server does not answer to that name, only to localhost, 127.0.0.1 and what server.trusted_hosts "
                 "lists. To reach it by the name, add it there."
             )
+        safe = scope.get("method") in _SAFE_METHODS
+        if scope["path"] in paths("shared_paths") and safe:
+            return None  # with an `integrity` attribute a browser says which page loads it
         origin = headers.get("origin")
         scheme = str(scope["scheme"]).replace("ws", "http")
         foreign = origin is not None and origin.lower() != f"{scheme}://{host.lower().removesuffix(_PORTS[scheme])}"
-        if headers.get("sec-fetch-site") == "cross-site" and scope["path"] not in paths("shared_paths"):
-            linked = scope.get("method") in _SAFE_METHODS and headers.get("sec-fetch-mode") == "navigate"
+        if headers.get("sec-fetch-site") == "cross-site":
+            linked = safe and headers.get("sec-fetch-mode") == "navigate"
             foreign = foreign or scope["type"] != "http" or not linked
         if not foreign:
             return None

@@ -87,6 +87,7 @@ def test_feedback_is_kept_with_its_reason_and_comment(visitor: Visitor, site: Si
     page = visitor.page
     visitor.ask("How often must it be descaled?")
     turn = page.locator(".turn").get_attribute("data-turn")
+    assert page.locator(".feedback").is_hidden()
     held: list[Route] = []
     order: list[tuple[str, Request]] = []
 
@@ -100,6 +101,7 @@ def test_feedback_is_kept_with_its_reason_and_comment(visitor: Visitor, site: Si
     page.on("request", lambda request: order.append(("asked", request)))
     page.on("response", lambda response: order.append(("answered", response.request)))
     page.click('.turn [data-rating="down"][data-action="rate"]')
+    page.wait_for_selector(".turn .actions ~ .feedback:visible")
     page.click('.reasons >> text="Incomplete"')
     page.fill(".feedback textarea", "Hard water is missing <b>.")
     page.click('[data-action="feedback"]')
@@ -189,6 +191,7 @@ def test_a_conversation_is_reopened_renamed_found_and_deleted(visitor: Visitor, 
     page.wait_for_function("document.querySelector('[data-part=model]').dataset.chosen === ''")
     assert site.ask(site.service.conversations.get(kept)).model == ""
 
+    assert page.locator("[data-part=share], [data-part=export]").all_inner_texts() == ["Share", "Export"]
     page.click('[data-action="share"]')
     shared = page.locator('.toast:has-text("/shared/")')
     link = re.search(r"http://\S+/shared/\S+?(?=Undo|\s|$)", shared.inner_text())
@@ -704,6 +707,7 @@ def test_a_question_waits_for_a_server_that_is_away(visitor: Visitor) -> None:
     page.wait_for_selector(".held:visible")
     assert page.input_value("#question") == "Tell me a story about the kettle"
     assert page.locator(".turn").count() == 1
+    assert page.locator(".toast-wrap:visible").count() == 0, "the frame's own error would cover the sources"
     page.context.set_offline(False)
     assert all("ERR_INTERNET_DISCONNECTED" in complaint for complaint in visitor.complaints)
     visitor.complaints.clear()

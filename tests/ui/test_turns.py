@@ -17,6 +17,7 @@ from server.chat import (
     RewriteEvent,
     SectionView,
     StepEvent,
+    SupportEvent,
     TokenEvent,
 )
 from server.chat.documents import DocumentText, LinkView
@@ -220,9 +221,20 @@ def test_details_of_the_search_are_for_agents() -> None:
     for traced in (False, True):
         view.traced = traced
         shown = f"{view.html()}{view.sources_html()}"
-        for word in ("Confidence: 80%", "Fused score", "Keyword weight", "Why it was found", "Rewriter"):
+        for word in ("/traces/", "Confidence: 80%", "Fused score", "Keyword weight", "Why it was found", "Rewriter"):
             assert (word in shown) is traced, word
     assert describe(rewritten("rewrite", confidence=0.8), False).details.endswith("Confidence: 80%.")
+
+
+def test_dashed_numbers_and_underlined_sentences_are_explained() -> None:
+    view = played("Boil it twice [1].")
+    assert view.done is not None
+    assert not re.search("dashed|Underlined", view.html())
+    cited = [citation.model_copy(update={"attributed": True}) for citation in view.done.citations]
+    judged = [SupportEvent(answer_start=0, answer_end=13, cited=[1], score=0, supported=False)]
+    view.add(view.done.model_copy(update={"citations": cited, "support": judged}))
+    assert "A dashed number is a source that the answer did not name itself." in view.html()
+    assert "Underlined: the sources named there do not bear it out." in view.html()
 
 
 def test_dropped_citations_and_a_cut_answer_are_told() -> None:

@@ -458,6 +458,10 @@ def test_a_turn_goes_on_while_its_page_is_reloaded_and_is_found_again(visitor: V
     page.go_back()
     page.wait_for_selector('.turn[data-state="running"]:has-text("Once upon a time")')
     assert [turn.status for turn in site.ask(site.service.conversations.get(conversation)).messages] == ["pending"]
+    # A phone that was locked asks for what it has missed once it is looked at again.
+    with page.expect_request(re.compile("queue/join")):
+        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    page.wait_for_selector('.turn[data-state="running"]:has-text("Once upon a time")')
     page.click('[data-action="stop"]')
     page.wait_for_selector('.turn[data-state="interrupted"]:has-text("Once upon a time")')
     (kept,) = site.ask(site.service.conversations.get(conversation)).messages

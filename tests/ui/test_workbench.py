@@ -288,6 +288,7 @@ def test_health_shows_numbers_and_what_found_nothing(bench: Page, site: Site) ->
     site.ask(ask())
     page.goto("/workbench/health")
     page.wait_for_selector("figure svg")
+    assert "A sentence is supported if the words" in page.inner_text("main > .note"), "what the figures mean"
     page.wait_for_selector("[data-part=insights-gaps] td:has-text('quasars')")
     assert asked in page.inner_text("[data-part=insights-gaps]")
     assert "refused" in page.inner_text("[data-part=sum]")

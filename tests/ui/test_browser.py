@@ -52,7 +52,7 @@ UNNAMED = """[...document.querySelectorAll('button, a[href], input, select, text
 def test_a_question_and_its_follow_up_are_answered_with_sources(visitor: Visitor, site: Site) -> None:
     page = visitor.page
     assert page.locator(".examples .text").all_inner_texts() == [*CURATED, "What does the lid seal keep in?"]
-    assert page.locator(".panel").is_hidden(), "it would be empty"
+    page.wait_for_selector(".panel", state="hidden")  # it would be empty
     visitor.ask("How often should I descale the kettle?")
     assert "every three months" in visitor.last(".answer")
     assert "every three months" in page.locator(".source:not(.uncited) mark").first.inner_text()

@@ -33,7 +33,7 @@ EXPORTS = {
         "Rewriter", "RewriterError", "RunError", "Serving", "load_rewriter", "read_recipe", "train",
     },
     "server": {"ChatError", "ChatService", "Settings", "create_app", "open_service"},
-    "ui": {"mount"},
+    "ui": {"load_page", "mount"},
     "text": {
         "MissingExtra", "PluginError", "Sentence", "is_name", "replacing", "sentence_spans", "sanitize_text", "stems",
         "text_writer", "tokenize", "write_json", "write_text",

@@ -342,6 +342,8 @@ def hub(monkeypatch: pytest.MonkeyPatch, registry: Path) -> Iterator[Hub]:
     with serving(Handler) as port:
         monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{port}")
         monkeypatch.delenv("HF_HUB_OFFLINE")
+        # Read when it is first imported, which another test may have done offline.
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
         yield state
 
 

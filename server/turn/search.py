@@ -339,8 +339,9 @@ class TurnSearch:
         if not reranks or not hits or self.reranker is None:
             return hits, False
         inputs = self.reading(plan, self.reranker)
+        alone = [hit.passage.id for hit in hits if _first_as_typed(hit)] if inputs["context"] is not None else []
         with watch.begin("rerank") as step:
-            ordered = self._read_by(self.reranker, hits=hits, **inputs)
+            ordered = self._read_by(self.reranker, hits=hits, alone=alone, **inputs)
             step.tell(inputs, _traced(ordered or hits), {"hits": len(hits)})
             if ordered is None:
                 step.fail("rerank_timeout", "The cross-encoder took too long: the list keeps its own order.")
@@ -421,6 +422,11 @@ class TurnSearch:
     def find(self, question: str, **options: Any) -> Found:
         """`search` for batch commands: blocks, and is called where no event loop runs."""
         return asyncio.run(self.search(question, blocking=True, **options))
+
+
+def _first_as_typed(hit: Hit) -> bool:
+    """Whether the question as typed finds it first by words and by meaning: then it may need no conversation."""
+    return hit.ranks.get("typed/bm25") == 1 == hit.ranks.get("typed/dense")
 
 
 def _traced(hits: Sequence[Hit]) -> Mapping[str, object]:

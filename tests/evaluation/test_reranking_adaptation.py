@@ -50,6 +50,7 @@ class Reader:
         top: int = 20,
         weight: float = 1.0,
         context: QuestionContext | None = None,
+        alone: Sequence[str] = (),
     ) -> list[Hit]:
         if self.name == "before" or context is None:
             return list(hits)[::-1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -103,6 +103,7 @@ class Reversing:
         top: int = 20,
         weight: float = 1.0,
         context: QuestionContext | None = None,
+        alone: Collection[str] = (),
     ) -> list[Hit]:
         self.asked.append(question)
         self.contexts.append(context)
@@ -119,8 +120,7 @@ class Showing(Reversing):
     def rerank(self, question: str, hits: Sequence[Hit], *args: Any, **options: Any) -> list[Hit]:
         super().rerank(question, hits, *args, **options)
         return [
-            replace(hit, score=self.score, relevance=self.relevance, tokens=states_of(hit.passage.text))
-            for hit in hits
+            replace(hit, score=self.score, relevance=self.relevance, tokens=states_of(hit.passage.text)) for hit in hits
         ]
 
 

@@ -124,10 +124,6 @@ class OneRanking:
         ]
         return self._collection.search(single, k=k, where=where, depth=depth, rrf_k=rrf_k)
 
-    @property
-    def without_vector(self) -> int:
-        return self._collection.without_vector
-
     def document(self, document_id: str) -> Document:
         return self._collection.document(document_id)
 

@@ -168,10 +168,6 @@ class RecordedSearch:
         documents: Sequence[Any] = cast("Any", self._collection).documents()
         return documents
 
-    @property
-    def without_vector(self) -> int:
-        return self._collection.without_vector
-
     def document(self, document_id: str) -> Document:
         return self._collection.document(document_id)
 

@@ -107,10 +107,6 @@ class LeavingOut:
 
         return [replace(hit, ranks={name: moved(name, rank) for name, rank in hit.ranks.items()}) for hit in left[:k]]
 
-    @property
-    def without_vector(self) -> int:
-        return self._collection.without_vector
-
     def document(self, document_id: str) -> Document:
         return self._collection.document(document_id)
 

@@ -283,11 +283,9 @@ class Turn:
         current().label(outcome=outcome, **asdict(odds))
         about = [term.text for term in plan.rewrite.expansion]
         asks = question_back(passages, about) if outcome == "ask" else None
+        unanswerable = bool(passages) and outcome == "refuse"
         reply, nearest = self.reply, None
         reply.far = best_relevance(hits) < FAR
-        # Words alone may have missed what the search by meaning will find: quotes with a doubt are more use.
-        early = self._searched.without_vector > 0 and not reply.far
-        unanswerable = bool(passages) and outcome == "refuse" and not early
         alone = not passages or unanswerable or models.chat_model is None
         read, shown = passages, len(passages)
         if alone or asks or models.style == "short":

@@ -60,10 +60,6 @@ class Searchable(Protocol):
     def version(self) -> str:
         """Names the state of the collection that is searched."""
 
-    @property
-    def without_vector(self) -> int:
-        """How many passages are found by words alone, because they are not embedded yet."""
-
     def search(
         self, queries: Sequence[Query], k: int = 20, where: Where | None = None, depth: int = 100, rrf_k: int = 60
     ) -> list[Hit]:

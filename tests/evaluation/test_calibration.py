@@ -26,7 +26,6 @@ class VariantCollection:
     """Finds what the heaviest query variant of the search is named after."""
 
     version = "1"
-    without_vector = 0
 
     def search(
         self, queries: Sequence[Query], k: int = 20, where: Where | None = None, depth: int = 100, rrf_k: int = 60

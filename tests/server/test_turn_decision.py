@@ -155,15 +155,6 @@ def test_below_the_threshold_no_model_is_asked() -> None:
     assert "2 passages" in end.answer
 
 
-@pytest.mark.parametrize(("without_vector", "status"), [(0, "refused"), (1, "quoted")])
-def test_nothing_is_refused_by_its_chance_while_the_search_by_meaning_is_incomplete(
-    without_vector: int, status: str
-) -> None:
-    strict = Settings(retrieval=RetrievalSettings(profile={"answerable": 0.99}, rerank="never"))
-    found = FakeCollection(without_vector=without_vector)
-    assert done(play(engine(settings=strict, collection=found), ASKED)).status == status
-
-
 @pytest.mark.parametrize("threshold", [0.0, 0.05])
 def test_above_the_threshold_the_model_answers(threshold: float) -> None:
     settings = Settings(

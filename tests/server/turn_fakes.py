@@ -64,7 +64,6 @@ class FakeCollection:
     before: Callable[[], None] = lambda: None
     asked: list[tuple[tuple[Query, ...], Where | None]] = field(default_factory=list)
     version: str = "v1"
-    without_vector: int = 0
 
     def search(
         self, queries: Sequence[Query], k: int = 20, where: Where | None = None, depth: int = 100, rrf_k: int = 60

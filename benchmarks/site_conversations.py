@@ -180,7 +180,7 @@ def journey(browser: Browser, site: str, held: dict[str, Any], out: Path) -> Non
     headers = {"Authorization": f"Bearer {held['agent']}"}
     page = browser.new_context(viewport={"width": 1180, "height": 1500}, extra_http_headers=headers).new_page()
     page.goto(f"{held['url']}/workbench/health")
-    page.get_by_role("table", name="Gaps").get_by_role("link", name=f"Answer {GAP[1]}").first.click()
+    page.get_by_role("table", name="Gaps").get_by_role("link", name="admin interface").first.click()
     page.locator(".one:not([hidden])").wait_for()
     page.get_by_text("Curated answers").click()
     page.get_by_role("button", name="From the turn at hand").click()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,13 +9,12 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from cli.shared.options import Answering, Queries, Reranking, Rewriting, Searched, Where, overriding
-from cli.shared.state import InputError, state_of
+from cli.shared.options import Queries, Reranking, Rewriting, Searched, Where, overriding
+from cli.shared.state import state_of
 
 if TYPE_CHECKING:
     from evaluation.questions import Question
     from index.query import Hit
-    from server.settings import Settings
     from server.turn.search import TurnSearch
 
 
@@ -107,39 +104,3 @@ def ranked(hits: Sequence[Hit], level: Literal["passage", "document"]) -> list[t
     for hit in hits:
         best.setdefault(hit.passage.id if level == "passage" else hit.passage.document_id, hit.score)
     return list(best.items())
-
-
-def mcp(
-    context: typer.Context,
-    collection: Annotated[str, typer.Option("--collection", "-c", help="The collection used by default.")] = "",
-    model: Answering = "",
-) -> None:
-    """Offer search, ask and open_source to an agent (MCP on stdio); with ANAPHORA_KEY it acts as that key."""
-    from cli.shared.resources import fetch_models
-    from text.modules import need_extra
-
-    need_extra("standard", "The Model Context Protocol", "mcp")
-    state = state_of(context)
-    settings = state.settings(overriding(collection=collection, llm__model=model))
-    fetch_models(settings, state, llm=True)
-    asyncio.run(_serve(settings))
-
-
-async def _serve(settings: Settings) -> None:
-    from mcp.server.stdio import stdio_server
-
-    from server.audit_log import at_terminal
-    from server.chat import open_service
-    from server.mcp_tools import make_server
-    from server.store import credentials
-
-    async with open_service(settings) as opened:
-        secret, service = os.environ.get("ANAPHORA_KEY", ""), opened.as_principal(at_terminal())
-        if secret:
-            key = await opened.core.database.read(credentials.check_key, secret)
-            if key is None:
-                raise InputError("ANAPHORA_KEY is no key of this home, or has expired; `anaphora keys` lists them.")
-            service = opened.as_principal(key.principal)
-        server = make_server(lambda _: service)
-        async with stdio_server() as (read, write):
-            await server.run(read, write, server.create_initialization_options())

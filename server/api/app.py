@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
-from importlib.util import find_spec
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
@@ -16,7 +15,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.requests import HTTPConnection
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.api import error_responses
@@ -24,7 +23,6 @@ from server.api.error_responses import MountedErrors
 from server.api.routes import OPERATIONS, ROUTERS
 from server.api.security import RequestLimit, door
 from server.chat import ChatService
-from server.mcp_tools import MCP_PATH, McpEndpoint
 from server.plugins import installed_plugins, parts
 from server.settings import Settings
 from server.tracing import Metrics, Tracing
@@ -40,16 +38,8 @@ uses. Errors have OpenAI's shape. A server that listens on more than loopback wa
 def create_app(service: ChatService, settings: Settings) -> FastAPI:
     """The application over a running service. The page is mounted by whoever wants one."""
     core = service.core
-    agents = McpEndpoint(service)
-
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        yield
-        await agents.close()
-
     app = _api(
         with_keys=settings.needs_sign_in,
-        lifespan=lifespan,
         middleware=[
             Middleware(RequestLanguage),
             Middleware(RequestWatch, metrics=core.metrics, tracing=core.tracing),
@@ -59,8 +49,6 @@ def create_app(service: ChatService, settings: Settings) -> FastAPI:
         ],
     )
     app.state.service = service
-    if find_spec("mcp"):
-        app.router.routes.append(Route(MCP_PATH, agents, methods=["POST"], include_in_schema=False))
     return app
 
 

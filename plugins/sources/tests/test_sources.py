@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 from cli import add_plugin_commands, app
 from cli.serve import watch
 from cli.shared.state import State
+from plugins.mcp.tools import AskTool
 from plugins.sources.service import follow
 from plugins.sources.tests.web_servers import FakeSite
-from server.mcp_tools import AskTool
 from server.store.records import Job
 from testing.plugin import PluginContract
 from tests.eventually import eventually

@@ -1,14 +1,11 @@
 """The Model Context Protocol server, by its official SDK: three tools, and collections to read.
 
 Whatever a document says comes bounded, without what nobody sees and with tokens of chat templates broken, as in our own
-prompts, and is announced as quoted. Each call acts for one principal, by the same service as everybody else. At `/mcp`
-they are streamable HTTP, on the server's port and behind the same door; no state is kept between requests, so that any
-server behind a balancer answers any of them. The SDK takes a second to load, which the first request pays.
+prompts, and is announced as quoted. Each call acts for one principal, by the same service as everybody else.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable
 from importlib.metadata import version
@@ -16,7 +13,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote, unquote
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
-from starlette.types import Receive, Scope, Send
 
 from server.chat import (
     ChatError,
@@ -33,7 +29,6 @@ from text.sanitize import escape
 
 if TYPE_CHECKING:
     from mcp.server import Server, ServerRequestContext
-    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 
 MAX_TEXT = 4_000
@@ -168,11 +163,11 @@ def _passage(passage: Evidence, url: str = "") -> dict[str, Any]:
     }
 
 
-ServiceBase = Callable[["ServerRequestContext[Any, Any]"], ChatService]
+ServiceOf = Callable[["ServerRequestContext[Any, Any]"], ChatService]
 """The service as whoever sent a request may use it."""
 
 
-def make_server(acting: ServiceBase) -> Server[Any]:
+def make_server(acting: ServiceOf) -> Server[Any]:
     """The MCP server, for any transport."""
     from mcp import types
     from mcp.server import Server
@@ -254,49 +249,3 @@ def make_server(acting: ServiceBase) -> Server[Any]:
 def _schema(tool: type[BaseModel]) -> dict[str, Any]:
     schema = tool.model_json_schema()
     return {key: value for key, value in schema.items() if key not in ("title", "description")}
-
-
-MCP_PATH = "/mcp"
-
-
-class McpEndpoint:
-    """The ASGI application at `MCP_PATH`; `close` ends what its requests have begun."""
-
-    def __init__(self, service: ChatService) -> None:
-        self._service = service
-        self._starting: asyncio.Future[StreamableHTTPSessionManager] | None = None
-        self._running: asyncio.Task[None] | None = None
-        self._over = asyncio.Event()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._starting is None:
-            self._starting = asyncio.get_running_loop().create_future()
-            self._running = asyncio.create_task(self._run(self._starting), name="mcp")
-        manager = await asyncio.shield(self._starting)
-        await manager.handle_request(scope, receive, send)
-
-    async def close(self) -> None:
-        """End the requests under way."""
-        self._over.set()
-        if self._running is not None:
-            await asyncio.wait({self._running})
-
-    async def _run(self, started: asyncio.Future[StreamableHTTPSessionManager]) -> None:
-        """Hold what the manager needs open, in one task, until `close`."""
-        try:
-            manager = await asyncio.to_thread(self._made)
-        except ImportError as error:  # an installation that was not brought up to date; nobody waits for ever
-            started.set_exception(error)
-            return
-        async with manager.run():
-            started.set_result(manager)
-            await self._over.wait()
-
-    def _made(self) -> StreamableHTTPSessionManager:
-        from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-
-        return StreamableHTTPSessionManager(make_server(self._service_of), stateless=True)
-
-    def _service_of(self, context: Any) -> ChatService:
-        # A request that came without one would be a mistake of ours, and fails.
-        return self._service.as_principal(context.request.scope["state"]["principal"])

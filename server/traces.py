@@ -21,7 +21,7 @@ _NOT_COMPARED = frozenset({"replayed"})
 
 def calls(trace: Trace) -> list[dict[str, Any]]:
     """Every call in order of execution, the turn first: `id`, `parent`, `name`, `started`, `seconds`, `inputs`,
-    `output`, `values`, `prompt`, `error`, `message` and `source`. Calls of traces from before ids get some."""
+    `output`, `values`, `prompt`, `error`, `message` and `source`."""
     values = {
         "status": trace.status,
         "engine": trace.engine,
@@ -36,21 +36,21 @@ def calls(trace: Trace) -> list[dict[str, Any]]:
         outputs={"answer": trace.answer} if trace.question else {},
         attributes={**values, **trace.attributes},
         error="failed" if trace.status == "failed" else "",
-        span_id=trace.span_id or "turn",
+        span_id=trace.span_id,
         calls=trace.steps,
     )
-    return list(_told(turn, turn.span_id, None))
+    return list(_told(turn, None))
 
 
-def _told(step: TraceStep, name: str, parent: str | None) -> Iterator[dict[str, Any]]:
+def _told(step: TraceStep, parent: str | None) -> Iterator[dict[str, Any]]:
     """A call, and those within it."""
     same = {
         field: getattr(step, field) for field in ("name", "started", "seconds", "inputs", "error", "message", "source")
     }
     texts = {"output": step.outputs, "values": step.attributes, "prompt": list(step.prompt)}
-    yield {"id": name, "parent": parent, **same, **texts}
-    for n, below in enumerate(step.calls):
-        yield from _told(below, below.span_id or f"{name}.{n}", name)
+    yield {"id": step.span_id, "parent": parent, **same, **texts}
+    for below in step.calls:
+        yield from _told(below, step.span_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,6 @@ JUDGED = ("--questions", "q.jsonl")
         (("eval", "calibrate", *JUDGED), "ir_measures", "eval", ExitCode.BAD_INPUT),
         (("eval", "retrieval", "--questions", "q.jsonl", "-c", "docs"), "ir_measures", "eval", ExitCode.BAD_INPUT),
         (("index", "guide.md", "-c", "other"), "sentence_transformers", "hub", ExitCode.MODEL),
-        (("mcp",), "mcp", "standard", ExitCode.BAD_INPUT),
     ],
 )
 def test_a_command_names_the_extra_it_needs(

@@ -25,8 +25,7 @@ import httpx
 from pydantic import BaseModel, Field, ValidationError
 
 from plugins.handoff import HandoffSettings, store
-from server.guard import AddressGuard
-from server.guarded_http import guarded_transport
+from server.guarded_http import AddressGuard, guarded_transport
 from server.store import StoreError
 
 if TYPE_CHECKING:

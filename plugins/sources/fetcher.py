@@ -1,7 +1,7 @@
 """Requests to addresses that others name: none reaches a private machine, and none is without bounds.
 
-`server.guard` checks the addresses. A redirect is a new request. A request has its time as a whole, and its body its
-length once it is unpacked: a server can send single bytes for days, or a few that stand for gigabytes.
+`server.guarded_http` checks the addresses. A redirect is a new request. A request has its time as a whole, and its
+body its length once it is unpacked: a server can send single bytes for days, or a few that stand for gigabytes.
 """
 
 from __future__ import annotations

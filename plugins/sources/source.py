@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from index.errors import IndexingError
 from index.loaders.addresses import page_address
-from server.guard import AddressGuard
+from server.guarded_http import AddressGuard
 from server.plugins import SettingsGroup
 from text.files import NAME_CHARS, NAME_PATTERN
 from text.sanitize import is_showable

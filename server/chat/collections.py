@@ -504,12 +504,8 @@ class CollectionService(ServiceBase):
         path, digest = Path(file.path), file.fingerprint.split(" ")[0]
         if path.suffix.lower() != ".pdf":
             raise NotFound(f"{key[:200]!r} has no pages to show.", code="page_not_found", param="document_id")
-        place = (digest, page, width)
-        picture = self.core.pictures.get(place)
-        if picture is None:
-            picture = await asyncio.to_thread(draw, path, digest, page, width, self.core.settings.index)
-            self.core.pictures.put(place, picture)
-        return picture
+        index = self.core.settings.index
+        return await asyncio.to_thread(draw, path, digest, page, width, index.ocr_languages, index.max_file_mb)
 
     @requires("read")
     async def document_image(self, collection: str, document_id: str, name: str) -> DocumentImage:

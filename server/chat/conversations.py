@@ -59,8 +59,6 @@ class ConversationService(ServiceBase):
         words = clean(query or "", MAX_QUERY_CHARS, "query").strip()
         if words and self.may("review"):
             self.note("conversation.search", detail={"query": words} if self.core.settings.keeps_questions else {})
-        if not words:
-            return await self._read(conversations.listing, limit, offset, self.principal)
         return await self._read(conversations.search, words, limit, offset, self.principal)
 
     @requires("read")

@@ -6,9 +6,9 @@ import hashlib
 import json
 import posixpath
 import re
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +24,6 @@ from index.loaders.sandbox import Limits, PagePicture, shared_pool
 from index.query import Where, in_scope
 from index.records import DocumentInfo
 from server.chat.error_mapping import Conflict, NotFound, Unavailable
-from server.settings import IndexSettings
 from server.store.records import View
 from server.turn.decision import chances, decide, language_of_hits
 from server.turn.evidence import best_sentences, select_evidence
@@ -255,7 +254,8 @@ def _known(infos: Sequence[DocumentInfo]) -> tuple[set[str], dict[str, str]]:
 LEAST_WIDTH, MOST_WIDTH = 100, 2000
 """Pixels."""
 
-_CACHED_BYTES = 32 << 20
+_PICTURES = 4
+"""Drawn pages that are kept: one of noise has 17 MB."""
 _LARGEST_IMAGE = 8 << 20
 _SHOWN = re.compile(r"!\[[^\]\n]*\]\(\s*<?([^)\s>]+)|<img\s[^>]*?\bsrc\s*=\s*[\"']([^\"'>]+)", re.IGNORECASE)
 _IMAGE_TYPES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
@@ -293,32 +293,8 @@ def read_image(path: Path, document_id: str, name: str) -> DocumentImage | None:
     return DocumentImage(data, kind) if kind else None
 
 
-class PictureCache:
-    """The pictures that were drawn last, up to so many bytes."""
-
-    def __init__(self, most_bytes: int = _CACHED_BYTES) -> None:
-        self._most = most_bytes
-        self._bytes = 0
-        self._kept: OrderedDict[tuple[str, int, int], PagePicture] = OrderedDict()
-
-    def get(self, key: tuple[str, int, int]) -> PagePicture | None:
-        """The picture of a file's content, page and width, if it is kept."""
-        if key in self._kept:
-            self._kept.move_to_end(key)
-        return self._kept.get(key)
-
-    def put(self, key: tuple[str, int, int], picture: PagePicture) -> None:
-        """Keep a picture, and let go of the oldest ones."""
-        if (before := self._kept.pop(key, None)) is not None:
-            self._bytes -= len(before.png)
-        self._kept[key] = picture
-        self._bytes += len(picture.png)
-        while self._bytes > self._most:
-            _, gone = self._kept.popitem(last=False)
-            self._bytes -= len(gone.png)
-
-
-def draw(path: Path, digest: str, page: int, width: int, index: IndexSettings) -> PagePicture:
+@lru_cache(_PICTURES)
+def draw(path: Path, digest: str, page: int, width: int, ocr_languages: str, max_file_mb: int) -> PagePicture:
     """Return a page of a PDF as a picture, `width` pixels wide. Raises NotFound, Conflict, Unavailable."""
     try:
         with path.open("rb") as file:
@@ -326,8 +302,7 @@ def draw(path: Path, digest: str, page: int, width: int, index: IndexSettings) -
                 raise Conflict(
                     "The file has changed since it was indexed. Index the collection again.", code="file_changed"
                 )
-        limits = Limits(ocr_languages=index.ocr_languages)
-        return shared_pool(limits).draw(path, page, width, index.max_file_mb)
+        return shared_pool(Limits(ocr_languages=ocr_languages)).draw(path, page, width, max_file_mb)
     except OSError as error:
         raise NotFound("The document's file is not there any more.", code="page_not_found") from error
     except PageMissing as error:

@@ -20,7 +20,7 @@ from server.access import LOCAL, Principal
 from server.chat.admin import AdminService, AnswerWatch, Probe, database_problem, disk_problem, search_problem
 from server.chat.collections import CollectionService
 from server.chat.conversations import ConversationService
-from server.chat.documents import PictureCache, Suggestion
+from server.chat.documents import Suggestion
 from server.chat.error_mapping import ChatError, store_errors
 from server.chat.limits import Admission, PrincipalLimits
 from server.chat.loaded_models import ChosenModels, Collections, ServiceModels
@@ -51,7 +51,6 @@ class ServiceCore:
         self.opened = Collections(settings, self.models)
         self.uploads = Uploads(settings.home, settings.server.max_body_mb << 20)
         self.resuming = asyncio.Lock()
-        self.pictures = PictureCache()
         self.suggested: dict[tuple[str, str, int, str], list[Suggestion]] = {}
         """Questions to begin with, by collection and version; found by one at a time."""
         self.suggesting = asyncio.Lock()

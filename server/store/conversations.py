@@ -79,11 +79,6 @@ def detail(
     )
 
 
-def listing(connection: Connection, limit: int, offset: int, who: Principal) -> list[ConversationSummary]:
-    """Newest first."""
-    return search(connection, "", limit, offset, who)
-
-
 def _period(word: str) -> tuple[float, float] | None:
     """Return when the day or month that a word names begins and ends, as seconds since 1970."""
     try:

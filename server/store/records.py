@@ -162,8 +162,7 @@ class TraceStep(View):
 
     `prompt` holds the parts of what a model was sent, in order: `{message, role, literal}`, or
     `{message, role, value, expression}`; of one message they join to exactly its text. `source` is where in the code it
-    was called. `span_id` and `parent_id` are OpenTelemetry's, in hexadecimal; empty in traces kept before there were
-    any.
+    was called. `span_id` and `parent_id` are OpenTelemetry's, in hexadecimal.
     """
 
     name: str

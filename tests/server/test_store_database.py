@@ -113,7 +113,7 @@ def test_a_full_disk_is_a_clear_error_and_loses_nothing(tmp_path: Path) -> None:
 
     with pytest.raises(StoreFull, match="Free some space"):
         database.write_blocking(fill)
-    assert [c.id for c in database.read_blocking(lambda c: conversations.listing(c, 10, 0, ALL))] == [kept.id]
+    assert [c.id for c in database.read_blocking(lambda c: conversations.search(c, "", 10, 0, ALL))] == [kept.id]
     database.write_blocking(lambda c: c.exec_driver_sql("PRAGMA max_page_count = 100000").fetchone()[0])
     database.write_blocking(lambda c: conversations.create(c, "docs", MINE, "works again"))
     database.close()
@@ -129,9 +129,9 @@ def test_opening_twice_keeps_what_is_there(place: Path | str) -> None:
     first = Database(place)
     first.write_blocking(lambda c: conversations.create(c, "docs", MINE, "here"))
     second = Database(place)
-    assert [c.title for c in second.read_blocking(lambda c: conversations.listing(c, 10, 0, ALL))] == ["here"]
+    assert [c.title for c in second.read_blocking(lambda c: conversations.search(c, "", 10, 0, ALL))] == ["here"]
     second.write_blocking(lambda c: conversations.create(c, "docs", MINE, "there"))
-    assert len(first.read_blocking(lambda c: conversations.listing(c, 10, 0, ALL))) == 2
+    assert len(first.read_blocking(lambda c: conversations.search(c, "", 10, 0, ALL))) == 2
     first.close()
     second.close()
 
@@ -159,7 +159,7 @@ def test_a_failed_write_leaves_nothing_half_done(place: Path | str) -> None:
 
     with pytest.raises(ZeroDivisionError):
         database.write_blocking(half)
-    assert database.read_blocking(lambda c: conversations.listing(c, 10, 0, ALL)) == []
+    assert database.read_blocking(lambda c: conversations.search(c, "", 10, 0, ALL)) == []
     database.close()
 
 
@@ -185,7 +185,7 @@ def test_a_cancelled_wait_still_commits(place: Path | str) -> None:
     go.set()
     database.close()
     again = Database(place)
-    assert len(again.read_blocking(lambda c: conversations.listing(c, 10, 0, ALL))) == 3
+    assert len(again.read_blocking(lambda c: conversations.search(c, "", 10, 0, ALL))) == 3
     again.close()
 
 

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import httpx2
 import pytest
+from typer.testing import CliRunner
 
+from plugins.mcp.command import app
 from server.store import credentials
 from testing.openai_server import FakeOpenAIServer
 from testing.plugin import PluginContract
@@ -117,6 +119,12 @@ def test_an_agent_searches_asks_and_opens_within_its_grants(
         assert client.post("/mcp", json={}).status_code == 401
         stranger = {"Origin": "http://elsewhere.example", "Authorization": f"Bearer {key(running, 'reader', 'x')}"}
         assert client.post("/mcp", json={}, headers=stranger).status_code == 403
+
+
+def test_the_command_names_the_extra_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    result = CliRunner().invoke(app, [])
+    assert "make install EXTRAS=standard" in str(result.exception)
 
 
 @pytest.mark.extended

@@ -22,7 +22,7 @@ from plugins.sources.service import open_connector
 from plugins.sources.source import Guard, Source, SourceError
 from plugins.sources.tests.web_servers import FakeSite, Page, answer, serving
 from plugins.sources.web import canonical
-from server.guard import is_public, system_addresses
+from server.guarded_http import is_public, system_addresses
 
 HERE = ("127.0.0.1",)
 

@@ -27,8 +27,7 @@ from papers.datasets import product_pages
 from rewriter.protocol import Conversation
 from server.rewriters import open_reranker, open_rewriter
 from server.settings import Settings
-from server.turn.read_page import NO_PAGE, ReadPage
-from server.turn.search import TurnSearch
+from server.turn.search import NO_PAGE, ReadPage, TurnSearch
 from server.turn.system_messages import history_for_model
 
 PRODUCTS = ("uv", "helm", "fastapi", "mkdocs-material", "pi-hole")

@@ -21,9 +21,8 @@ from server.store.records import Trace, TraceStep
 from server.turn.events import Event, Evidence, EvidenceEvent
 from server.turn.models import AnswerStyle, PromptMessage, TurnModels
 from server.turn.prompt import TurnPrompt
-from server.turn.read_page import ReadPage
 from server.turn.run import TurnEngine, TurnInput
-from server.turn.search import Searchable, SearchPlan, TurnSearch
+from server.turn.search import ReadPage, Searchable, SearchPlan, TurnSearch
 from server.turn.sentence_head import SentencePlace
 from server.turn.steps import Stopwatch, tell_evidence
 from server.turn.support import SupportScorer

@@ -34,7 +34,7 @@ from server.plugins import Plugin, resolve, standing_messages, switched_on
 from server.store import turns
 from server.turn.events import Evidence
 from server.turn.evidence import best_sentences
-from server.turn.read_page import NO_PAGE, ReadPage
+from server.turn.search import NO_PAGE, ReadPage
 from text.translation import LANGUAGES, everywhere, speak, spoken, words
 from ui.calls import answered
 from ui.safe_html import link_target, render_markdown

@@ -35,8 +35,8 @@ from server.turn.events import (
     RewriteEvent,
     TokenEvent,
 )
-from server.turn.read_page import NO_PAGE, ReadPage
 from server.turn.run import TurnInput
+from server.turn.search import NO_PAGE, ReadPage
 from server.turn.steps import tell_evidence
 from server.turn.system_messages import history_for_model
 from text.recorder import Call

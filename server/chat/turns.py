@@ -61,7 +61,7 @@ from server.tracing import Tracing
 from server.turn.events import DoneEvent, Event, Evidence, RewriteEvent
 from server.turn.evidence import numbered
 from server.turn.models import TurnModels
-from server.turn.read_page import NO_PAGE, ReadPage
+from server.turn.search import NO_PAGE, ReadPage
 from server.turn.steps import TurnFailed
 from server.turn.system_messages import history_for_model
 from text.files import NAME_RULE, is_name

@@ -26,8 +26,7 @@ import regex
 
 from index.query import Hit
 from server.settings.profile import RetrievalProfile
-from server.turn.read_page import VARIANT
-from server.turn.search import Searchable, SearchPlan
+from server.turn.search import PAGE_VARIANT, Searchable, SearchPlan
 from text.languages import ENGLISH, analysis, language_of
 from text.words import stems
 
@@ -155,7 +154,7 @@ def signals(plan: SearchPlan, hits: Sequence[Hit], language: str = ENGLISH) -> d
         "typed length": min(len(set(stems(plan.question, language))), 12) / 12,
         "words": min(len(typed), 25) / 25,
         "headings": len({(hit.passage.document_id, hit.passage.heading) for hit in first}) / READ,
-        "follow-up": float(any(query.name not in ("typed", VARIANT) for query in plan.variants.queries)),
+        "follow-up": float(any(query.name not in ("typed", PAGE_VARIANT) for query in plan.variants.queries)),
         "leaning": 0.5 if plan.rewrite.history_probability is None else plan.rewrite.history_probability,
         "question mark": float("?" in plan.question or "？" in plan.question),
         "yes or no": _cue(_YES_OR_NO, typed[:4]),
@@ -223,7 +222,7 @@ def _squeezed(score: float) -> float:
 def _mean_reciprocal_rank(hits: Sequence[Hit], variant: str) -> float:
     """Of the first passage, over the rankings by one query variant; over all for an empty name."""
     names = {name for hit in hits for name in hit.ranks if "/" in name and name.startswith(variant)}
-    rankings = {name for name in names if not name.startswith(f"{VARIANT}/")}
+    rankings = {name for name in names if not name.startswith(f"{PAGE_VARIANT}/")}
     if not rankings:
         return 0.0
     return sum(1 / hits[0].ranks[name] for name in rankings if name in hits[0].ranks) / len(rankings)

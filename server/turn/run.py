@@ -33,9 +33,8 @@ from server.turn.evidence import excerpts, read_further, select_evidence, with_q
 from server.turn.models import ModelSource, TurnModels
 from server.turn.prompt import NO_HOUSE, TurnPrompt, build_prompt, evidence_budget
 from server.turn.question_parts import QuestionPart, conversation_before, covered, merge_part_events, split_question
-from server.turn.read_page import NO_PAGE, ReadPage
 from server.turn.reply import Reply, Selection, WrittenAnswer
-from server.turn.search import EDITED, Searchable, SearchPlan, TurnSearch
+from server.turn.search import EDITED, NO_PAGE, ReadPage, Searchable, SearchPlan, TurnSearch
 from server.turn.steps import Stopwatch, TurnFailed, run_blocking
 from server.turn.system_messages import smalltalk_reply, unsupported_language_notice, without_addition
 from text.recorder import current

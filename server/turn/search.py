@@ -20,12 +20,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from index.documents import Document
 from index.query import Hit, Query, Where
-from rewriter.protocol import AsyncRewriter, Conversation, Rewrite, Rewriter
+from rewriter.protocol import AsyncRewriter, Conversation, Message, Rewrite, Rewriter
 from server.settings import Settings
 from server.settings.profile import RetrievalProfile, VariantWeights
 from server.turn.ask_back import BackReply, passed_over, understood
 from server.turn.events import Evidence, QueryVariant, RewriteEvent
-from server.turn.read_page import LEANS, NO_PAGE, ReadPage
 from server.turn.sentence_head import SentencePlace, sentence_chances
 from server.turn.steps import BLOCKING_SECONDS, Stopwatch, run_blocking, within
 from server.turn.support import SupportScorer
@@ -145,6 +144,50 @@ def _joined(*parts: str) -> str:
 
 def _query(name: str, text: str, weights: VariantWeights, share: float = 1.0, *, clarity: float = 0.0) -> Query:
     return Query(text, name, lexical=share * weights.lexical, dense=share * weights.dense, confidence=clarity)
+
+
+PAGE_VARIANT = "page"
+"""Names the query that finds passages of the page that is read."""
+
+LEANS = 0.5
+"""From this probability on a question is taken to lean on more than its words."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPage:
+    """The page that whoever asks is reading: its passages are favoured, and its words say what a question leans on.
+
+    `words` are its title and heading; its passages are those of the first filter of `within` that fits any;
+    `address` is for those who count what is read. A query beside the others finds these passages alone: a prior, whose
+    weight is small enough that a question about something else finds that (`benchmarks/bench_page.py`). The words are
+    context for what reads the question, and not searched with: on another page they would lead astray.
+    """
+
+    words: str = ""
+    within: tuple[Where, ...] = ()
+    address: str = ""
+
+    @property
+    def as_history(self) -> Conversation:
+        """The words as what was said before a first question."""
+        return Conversation((Message("user", self.words),) if self.words else ())
+
+    def queries(
+        self, question: str, needed: float | None, others: Sequence[Query], profile: RetrievalProfile
+    ) -> tuple[Query, ...]:
+        """Return the query that favours the page; none where nothing is known of it.
+
+        Its weight is a share of what `others` weigh, and grows with the probability that the question leans on more
+        than its words.
+        """
+        share = profile.page * math.exp(profile.page_exponent * ((LEANS if needed is None else needed) - LEANS))
+        weight = share * sum(query.lexical + query.dense for query in others if not query.document_prior_weight) / 2
+        if not self.within or weight <= 0:
+            return ()
+        return (Query(question, PAGE_VARIANT, lexical=weight, dense=weight, within=self.within),)
+
+
+NO_PAGE = ReadPage()
 
 
 @dataclass(frozen=True, slots=True)

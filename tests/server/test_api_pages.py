@@ -14,7 +14,6 @@ from reportlab.pdfgen.canvas import Canvas
 
 from index.loaders.sandbox import PagePicture
 from server.chat import collections as collection_service
-from server.chat.documents import PictureCache
 from tests.server.test_api_faults import begin
 
 
@@ -85,13 +84,6 @@ def test_a_page_that_is_not_there_or_has_changed_says_so(running: Any) -> None:
         assert client.get(address.format(2)).json()["error"]["code"] == "file_changed"
         path.unlink()
         assert client.get(address.format(2)).status_code == 404
-
-
-def test_pictures_are_kept_within_a_bound() -> None:
-    cache = PictureCache(most_bytes=1000)
-    for page in range(1, 8):
-        cache.put(("file", page, 100), PagePicture(bytes(300), 1, 1))
-    assert [page for page in range(1, 8) if cache.get(("file", page, 100))] == [5, 6, 7]
 
 
 def test_a_turn_is_answered_while_a_page_is_drawn(running: Any, monkeypatch: pytest.MonkeyPatch) -> None:

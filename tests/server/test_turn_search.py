@@ -6,8 +6,7 @@ import pytest
 from rewriter.protocol import Conversation, Message, PassThroughRewriter, Rewrite, Term
 from server.settings import Settings
 from server.settings.profile import RetrievalProfile, packaged_profile
-from server.turn.read_page import ReadPage
-from server.turn.search import HISTORY_CHARS, SearchPlan, TurnSearch, build_variants
+from server.turn.search import HISTORY_CHARS, ReadPage, SearchPlan, TurnSearch, build_variants
 from server.turn.steps import Stopwatch
 from text.asking import QuestionContext
 

@@ -140,20 +140,20 @@ class AdminService(ServiceBase):
 
     @requires("server")
     async def promote_run(self, group: TrainedGroup, name: str) -> str:
-        """Make a trained run serve and return the name of the one it replaces. Raises NotFound, Conflict."""
-        await self.run(group, name)
-        await self.account("run.promote", f"{group}/{name}")
-        try:
-            return await asyncio.to_thread(runs.promote, self.core.settings.home, name, TRAINED[group])
-        except RunError as error:
-            raise Conflict(str(error), code="cannot_serve") from error
+        """Make a trained run serve and return the name of the one it replaces.
 
-    @requires("server")
-    async def roll_back(self, group: TrainedGroup) -> str:
-        """Bring back what served before the last promotion and return its name. Raises Conflict."""
-        await self.account("run.rollback", group)
+        Without a name bring back what served before the last promotion, and return its name. Raises NotFound, Conflict.
+        """
+        home, kind = self.core.settings.home, TRAINED[group]
+        if name:
+            await self.run(group, name)
+            await self.account("run.promote", f"{group}/{name}")
+        else:
+            await self.account("run.rollback", group)
         try:
-            return await asyncio.to_thread(runs.rollback, self.core.settings.home, TRAINED[group])
+            if name:
+                return await asyncio.to_thread(runs.promote, home, name, kind)
+            return await asyncio.to_thread(runs.rollback, home, kind)
         except RunError as error:
             raise Conflict(str(error), code="cannot_serve") from error
 

@@ -172,16 +172,11 @@ class TurnEngine:
         request = turn.request
         runs = [
             self.run(
-                TurnInput(
+                replace(
+                    request,
                     question=part.text,
-                    collection=request.collection,
                     conversation=conversation_before(request.conversation, plan, parts[0], part),
-                    where=request.where,
-                    page=request.page,
                     turn_id=turn.turn_id,
-                    conversation_id=request.conversation_id,
-                    answer_tokens=request.answer_tokens,
-                    group=request.group,
                     split_questions=False,
                 ),
                 numbers=numbers,

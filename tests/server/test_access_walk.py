@@ -473,8 +473,7 @@ API: dict[str, tuple[dict[str, int], Build]] = {
     "GET /workbench/reports/{group}/{name}": (NO_RUN, at("/workbench/reports/eval/none")),
     "GET /v1/runs": (THE_SERVER, at("/v1/runs")),
     "GET /v1/runs/{group}/{name}": (NO_RUN, at("/v1/runs/synth/none")),
-    "POST /v1/runs/{group}/{name}/promote": (NO_RUN, at("/v1/runs/rewriters/none/promote")),
-    "POST /v1/runs/{group}/rollback": (THE_SERVER, at("/v1/runs/rewriters/rollback")),
+    "POST /v1/runs/{group}/promote": (NO_RUN, at("/v1/runs/rewriters/promote", json={"name": "none"})),
     "GET /v1/sources": (OPERATORS, at("/v1/sources")),
     "POST /v1/sources": (THE_SERVER, at("/v1/sources", json={"name": "shelf", "collection": BETA, "kind": "push"})),
     "GET /v1/sources/{source}": (MANAGED, at("/v1/sources/{source}")),
@@ -512,9 +511,8 @@ def routes(app: Any, before: str = "", gradio: bool = False) -> Iterator[tuple[s
 
 ALLOWED = {
     "GET /workbench": 303,
-    # The last grant of a collection stays, and nothing was promoted.
+    # The last grant of a collection stays.
     "DELETE /v1/collections/{collection}/grants/{group}": 409,
-    "POST /v1/runs/{group}/rollback": 409,
 }
 """The status of a route for those to whom it is open, where that is no success."""
 

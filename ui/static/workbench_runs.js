@@ -4,7 +4,7 @@ const TRAINED = ["rewriters", "rerankers"];
 let runs = [], before = "", opened = "", latest = 0;
 const address = (group, name) => `/v1/runs/${group}/${encodeURIComponent(name)}`;
 const chosen = () => location.hash.slice(1).split("/").map(decodeURIComponent);
-const post = async (path) => { const answer = await bench.tried("POST", path); await fresh(); await detail(); return answer; };
+const promote = async (group, name) => { const answer = await bench.tried("POST", `/v1/runs/${group}/promote`, { name }); await fresh(); await detail(); return answer; };
 const copyable = (label, text) => bench.element("div", null, { class: "tools", "data-key": label },
   bench.element("pre", text, { tabindex: 0, "aria-label": label }),
   bench.button(`Copy ${label}`, async () => { await navigator.clipboard.writeText(text); anaphora.toast("Copied."); }));
@@ -25,7 +25,7 @@ function list() {
   bench.redraw(bench.part("back"), ...TRAINED.filter((group) => runs.some((run) => run.group === group && run.promoted)).map((group) =>
     bench.button(`Roll back the ${WORDS[group]}`, async () => {
       if (!confirm(`Bring back the ${WORDS[group]} that served before?`)) return;
-      const answer = await post(`/v1/runs/${group}/rollback`);
+      const answer = await promote(group, "");
       if (answer) anaphora.toast(`${answer.said.serves} serves now.`);
     })));
 }
@@ -34,7 +34,7 @@ function acts(run) {
   const box = bench.element("div", null, { class: "acts", "data-key": `${run.group}/${run.name}` });
   if (run.promotable) box.append(bench.button("Promote", async () => {
     if (!confirm(`Let ${run.name} serve? Its figures stand below.`)) return;
-    const answer = await post(`${address(run.group, run.name)}/promote`);
+    const answer = await promote(run.group, run.name);
     if (answer) anaphora.toast(`${run.name} serves now, in place of ${answer.said.instead_of}.`);
   }, { class: "button primary" }));
   if (!run.report) return box;

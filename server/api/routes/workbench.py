@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
-from server.api.dependencies import CollectionFilter, Service
+from server.api.dependencies import CollectionFilter, Service, StrictBody
 from server.chat import RunGroup
 from server.chat.reviews import NewReview, ReviewDetail, ReviewPage
 from server.runs import RunDetail, RunSummary, TrainedGroup
@@ -59,6 +59,12 @@ class RunList(BaseModel):
     commands: dict[RunGroup, str]
 
 
+class RunToPromote(StrictBody):
+    """A trained run that is to serve."""
+
+    name: str = Field(default="", max_length=NAME_CHARS, description="Empty: the one that served before.")
+
+
 class Promotion(BaseModel):
     """The run that serves now, and the one that served before."""
 
@@ -78,13 +84,8 @@ async def show_run(group: RunGroup, name: RunName, service: Service) -> RunDetai
     return await service.admin.run(group, name)
 
 
-@runs_router.post("/v1/runs/{group}/{name}/promote", summary="Promote a run")
-async def promote_run(group: TrainedGroup, name: RunName, service: Service) -> Promotion:
+@runs_router.post("/v1/runs/{group}/promote", summary="Promote a run, or undo the last promotion")
+async def promote_run(group: TrainedGroup, body: RunToPromote, service: Service) -> Promotion:
     """Make a trained run serve, once it was opened and asked; a rewriter from the next turn on."""
-    return Promotion(serves=name, instead_of=await service.admin.promote_run(group, name))
-
-
-@runs_router.post("/v1/runs/{group}/rollback", summary="Undo the last promotion")
-async def roll_back(group: TrainedGroup, service: Service) -> Promotion:
-    """Bring back what served before."""
-    return Promotion(serves=await service.admin.roll_back(group))
+    other = await service.admin.promote_run(group, body.name)
+    return Promotion(serves=body.name, instead_of=other) if body.name else Promotion(serves=other)

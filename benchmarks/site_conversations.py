@@ -4,8 +4,7 @@
 
 MkDocs builds the folder into OUT/site with the widget as its README says. HOME holds the models; the folder is indexed
 there as `fastapi`. Prints each turn with its status and the first words of its answer, what axe finds, and errors of
-the chat. Then a gap is found, answered by a person, and asked again. OUT gets pictures on a desktop and a phone, light
-and dark, and right to left, and of the gap.
+the chat. OUT gets pictures on a desktop and a phone, light and dark, and right to left.
 """
 
 from __future__ import annotations
@@ -96,14 +95,11 @@ def served(settings: Settings, docs: Path) -> Iterator[dict[str, Any]]:
                 await asyncio.sleep(0.2)
             make = partial(credentials.create_key, groups=frozenset({"default"}))
             _, key = await service.core.database.write(partial(make, name="site", role="visitor"))
-            _, agent = await service.core.database.write(partial(make, name="desk", role="agent"))
             app = create_app(service, settings)
             mount(app, service)
             sock = listen(settings.server)
             server = Server(app, settings.server)
-            held.update(
-                url=address(sock), key=key, agent=agent, service=service, loop=asyncio.get_running_loop(), server=server
-            )
+            held.update(url=address(sock), key=key, service=service, loop=asyncio.get_running_loop(), server=server)
             begun.set()
             await server.serve(sockets=[sock])
 
@@ -153,49 +149,6 @@ def converse(browser: Browser, site: str, out: Path) -> None:
         context.close()
 
 
-GAP = ("Does FastAPI have a built-in admin interface like Django?", "Is there an admin interface built into FastAPI?")
-NEXT = "Is there a built-in admin interface in FastAPI, like Django's?"
-WRITTEN = "No. [SQLAdmin](https://aminalaee.github.io/sqladmin/) adds one, from **SQLAlchemy** models."
-
-
-def journey(browser: Browser, site: str, held: dict[str, Any], out: Path) -> None:
-    """Ask what has no answer as two visitors, answer it in the workbench, and ask again as a third; take pictures."""
-
-    def visit(question: str, picture: str = "") -> None:
-        page = browser.new_context(viewport={"width": 1180, "height": 760}).new_page()
-        page.goto(f"{site}/alternatives/")
-        page.locator("body > button[aria-expanded]").click()
-        frame = page.frame_locator("body > iframe")
-        frame.locator("#question").fill(question)
-        frame.locator("#question").press("Enter")
-        turn = frame.locator("article[data-state]")
-        turn.wait_for(timeout=60_000)
-        print(f"   {question} → {turn.get_attribute('data-state')}: {turn.locator('.answer').inner_text()[:120]!r}")
-        if picture:
-            page.screenshot(path=str(out / picture))
-        page.context.close()
-
-    for question in GAP:
-        visit(question)
-    headers = {"Authorization": f"Bearer {held['agent']}"}
-    page = browser.new_context(viewport={"width": 1180, "height": 1500}, extra_http_headers=headers).new_page()
-    page.goto(f"{held['url']}/workbench/health")
-    page.get_by_role("table", name="Gaps").get_by_role("link", name="admin interface").first.click()
-    page.locator(".one:not([hidden])").wait_for()
-    page.get_by_text("Curated answers").click()
-    page.get_by_role("button", name="From the turn at hand").click()
-    page.get_by_label("The answer, in Markdown").fill(WRITTEN)
-    page.get_by_label("Ways to ask").fill("\n".join(GAP))
-    page.locator("dialog").get_by_role("button", name="Save").click()
-    page.get_by_role("cell", name=GAP[0]).wait_for()
-    visit(NEXT, "next.png")
-    page.goto(f"{held['url']}/workbench/health")
-    page.get_by_role("button", name="Ask the gaps again").click()
-    page.get_by_text("closed by a person’s answer").wait_for(timeout=300_000)
-    page.locator("[data-part=insights]").screenshot(path=str(out / "gaps.png"))
-    page.context.close()
-
-
 def main(docs: Path, home: Path, out: Path) -> None:
     """Run it."""
     from playwright.sync_api import sync_playwright
@@ -218,7 +171,6 @@ def main(docs: Path, home: Path, out: Path) -> None:
             build(docs, out, f"{held['url']}/widget.js?key={held['key']}&collection=fastapi")
             browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
             converse(browser, site, out)
-            journey(browser, site, held, out)
             browser.close()
         web.shutdown()
 

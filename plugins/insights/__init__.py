@@ -19,4 +19,4 @@ plugin = Plugin(
 class InsightsSettings(SettingsGroup):
     """Configure insights."""
 
-    enabled: bool = Field(True, description="Let agents see what people ask, grouped by meaning.")
+    enabled: bool = Field(False, description="Let agents see what people ask, grouped by meaning.")

@@ -49,6 +49,7 @@ BETA = "beta-shelf"
 PLUGINS: dict[str, object] = {
     "widget": {"origins": ["https://www.example.org"]},
     "curated": {"enabled": True},
+    "insights": {"enabled": True},
     "handoff": {"kind": "webhook", "address": "http://127.0.0.1:9/", "secret": "s"},
 }
 PEOPLE: dict[str, tuple[Role, str]] = {

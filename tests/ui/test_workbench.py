@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.browser
 
+SETTINGS = "[plugins.insights]\nenabled = true\n"
+
 HOSTILE = "<img src=x onerror=\"window.owned='bench'\">"
 HOSTILE_QUESTION = "Where is the ladle <img src=x onerror=window.owned=1>?"
 

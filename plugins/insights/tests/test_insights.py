@@ -42,7 +42,11 @@ def key(running: Running, role: str) -> str:
 
 @pytest.fixture
 def running(serve: Serve, settings_for: MakeSettings) -> Running:
-    plugins: dict[str, object] = {"widget": {"origins": [ORIGIN]}, "curated": {"enabled": True}}
+    plugins: dict[str, object] = {
+        "widget": {"origins": [ORIGIN]},
+        "curated": {"enabled": True},
+        "insights": {"enabled": True},
+    }
     return serve(settings_for("none", plugins=plugins))
 
 
@@ -199,8 +203,8 @@ def cites(*quotes: str) -> StoredTurn:
     return StoredTurn.model_validate({**empty, **told, "done": done})
 
 
-def test_insights_can_be_switched_off(serve: Serve, settings_for: MakeSettings) -> None:
-    running = serve(settings_for("none", plugins={"insights": {"enabled": False}}))
+def test_insights_are_off_until_an_operator_switches_them_on(serve: Serve, settings_for: MakeSettings) -> None:
+    running = serve(settings_for("none"))
     with running.client() as operator:
         assert operator.get("/v1/insights").status_code == 403
         assert "plugins.insights.enabled" in operator.get("/v1/insights/report.md").text
@@ -242,7 +246,8 @@ def test_without_turns_there_is_nothing_to_say(running: Running) -> None:
         assert agent.get("/v1/insights", params={"collection": "nowhere"}).status_code == 404
 
 
-def test_the_weekly_report_is_a_command(command_home: Path) -> None:
+def test_the_weekly_report_is_a_command(command_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANAPHORA_PLUGINS__INSIGHTS__ENABLED", "true")
     settings = Settings.model_validate(
         {"home": command_home, "llm": {"model": "none"}, "retrieval": {"rerank": "never"}}
     )

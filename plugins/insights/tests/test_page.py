@@ -21,7 +21,14 @@ __all__ = ["site"]
 
 pytestmark = pytest.mark.browser
 
-SETTINGS = '[plugins.curated]\nenabled = true\n[plugins.widget]\norigins = ["https://www.example.org"]\n'
+SETTINGS = """
+[plugins.curated]
+enabled = true
+[plugins.insights]
+enabled = true
+[plugins.widget]
+origins = ["https://www.example.org"]
+"""
 QUESTION = "Where is the ladle <img src=x onerror=window.owned=1>?"
 
 

@@ -8,5 +8,5 @@ plugin = Plugin(
     name="mcp",
     summary="Let agents search, ask and read over the Model Context Protocol.",
     routers=("plugins.mcp.endpoint:router",),
-    commands={"mcp": "plugins.mcp.command:app"},
+    commands={"mcp": "plugins.mcp.stdio:app"},
 )

@@ -248,61 +248,61 @@ def folded(messages: Iterable[Message]) -> list[Message]:
 
     A question back that was passed over is left out; one that ends the history stays.
     """
-    kept = Conversation()
+    past = Conversation()
     for turn in messages:
         if turn.role == "user":
-            reply = understood(kept, turn.text)
-            kept, turn = (reply.before, Message("user", reply.text)) if reply else (passed_over(kept), turn)
-        kept = Conversation((*kept.messages, turn))
-    return list(kept.messages)
+            reply = understood(past, turn.text)
+            past, turn = (reply.before, Message("user", reply.text)) if reply else (passed_over(past), turn)
+        past = Conversation((*past.messages, turn))
+    return list(past.messages)
 
 
-def _chosen(offered: Sequence[str], said: str) -> tuple[tuple[str, ...], str]:
+def _chosen(offered: Sequence[str], reply: str) -> tuple[tuple[str, ...], str]:
     """The alternatives that a message chooses, and the words that it adds to them."""
-    plain = {_plain(said), _plain(_LIST_NUMBER.sub("", said, count=1))}
+    plain = {_plain(reply), _plain(_LIST_NUMBER.sub("", reply, count=1))}
     if exact := tuple(text for text in offered if _plain(text) in plain):
         return exact, ""
-    if places := _places(said, len(offered)):
+    if places := _places(reply, len(offered)):
         return tuple(offered[place] for place in places), ""
-    if (end := _HEAD_ENDS.search(said)) is not None:
-        head, rest = said[: end.start()], said[end.end() :]
+    if (end := _HEAD_ENDS.search(reply)) is not None:
+        head, rest = reply[: end.start()], reply[end.end() :]
         # "First, how do I …" chooses nothing: a single word must be a number.
         if (len(head.split()) > 1 or head.strip("(#").isdecimal()) and (places := _places(head, len(offered))):
             return tuple(offered[place] for place in places), rest
-    return ((), "") if _reply_words().anew.search(said.rstrip(" ?？؟")) else _named(offered, said)
+    return ((), "") if _reply_words().anew.search(reply.rstrip(" ?？؟")) else _named(offered, reply)
 
 
-def _places(said: str, count: int) -> list[int]:
+def _places(text: str, count: int) -> list[int]:
     """The places in a list of `count`, from 0, that a message of nothing else names; none where one is not in it."""
-    known = _reply_words()
-    words = known.word.findall(unicodedata.normalize("NFKC", said).casefold())
+    vocabulary = _reply_words()
+    words = vocabulary.word.findall(unicodedata.normalize("NFKC", text).casefold())
     if words == ["one"]:
         return [0]
     places = set[int]()
     for word in words:
         if word.isdecimal():
             places.add(int(word) - 1)
-        elif word in known.places:
-            places.add(known.places[word] % count)
-        elif word in known.all:
+        elif word in vocabulary.places:
+            places.add(vocabulary.places[word] % count)
+        elif word in vocabulary.all:
             places.update(range(count))
-        elif word not in known.beside:
+        elif word not in vocabulary.beside:
             return []
     return sorted(places) if places <= set(range(count)) else []
 
 
-def _named(offered: Sequence[str], said: str) -> tuple[tuple[str, ...], str]:
+def _named(offered: Sequence[str], reply: str) -> tuple[tuple[str, ...], str]:
     """The alternatives that have all words of content of a message, or the one that has half of them alone."""
-    words = set(stems(said)) - {*stems(" ".join(_reply_words().beside))}
-    if not words or negations(said):
+    words = set(stems(reply)) - {*stems(" ".join(_reply_words().beside))}
+    if not words or negations(reply):
         return (), ""
     held = [words & set(stems(text)) for text in offered]
-    whole = tuple(text for text, found in zip(offered, held, strict=True) if found == words)
+    whole = tuple(text for text, common in zip(offered, held, strict=True) if common == words)
     if 0 < len(whole) < len(offered):
         return whole, ""
-    only = [n for n, found in enumerate(held) if any(sum(word in other for other in held) == 1 for word in found)]
-    if len(only) == 1 and len(held[only[0]]) >= NAMED * len(words) and "?" not in said:
-        return (offered[only[0]],), said
+    only = [n for n, common in enumerate(held) if any(sum(word in other for other in held) == 1 for word in common)]
+    if len(only) == 1 and len(held[only[0]]) >= NAMED * len(words) and "?" not in reply:
+        return (offered[only[0]],), reply
     return (), ""
 
 

@@ -64,13 +64,13 @@ def read_further(hits: Sequence[Hit], passages: Sequence[Evidence]) -> tuple[Evi
 
 
 def with_quoted(
-    read: Sequence[Evidence], shown: int, quotes: Sequence[Support], known: dict[str, int]
+    read: Sequence[Evidence], count: int, quotes: Sequence[Support], numbers_by_id: dict[str, int]
 ) -> tuple[tuple[Evidence, ...], list[Support]]:
-    """The first `shown` of the passages `read` and those of the others that are quoted, as `renumbered`; the quotes."""
+    """The first `count` of the passages `read` and those of the others that are quoted, as `renumbered`; the quotes."""
     quoted = {quote.n for quote in quotes}
-    kept = [passage for place, passage in enumerate(read) if place < shown or passage.n in quoted]
-    passages = renumbered(kept, known)
-    numbers = {old.n: new.n for old, new in zip(kept, passages, strict=True)}
+    chosen = [passage for place, passage in enumerate(read) if place < count or passage.n in quoted]
+    passages = renumbered(chosen, numbers_by_id)
+    numbers = {old.n: new.n for old, new in zip(chosen, passages, strict=True)}
     return passages, [replace(quote, n=numbers[quote.n]) for quote in quotes]
 
 
@@ -257,25 +257,25 @@ def nearest_sentences(
 
     `typed` is the question in a person's own words, where `question` holds more: what it names counts first.
     """
-    asked = (typed or question, question)
+    wordings = (typed or question, question)
     # A row of a table says nothing to who compares words; a cross-encoder has read it below its header.
     rows = _rows(evidence) if chances else {}
-    scored = _quotable(question, evidence, scorer or SupportScorer(evidence), rows, asked, chances)
+    scored = _quotable(question, evidence, scorer or SupportScorer(evidence), rows, wordings, chances)
     if not scored or (sum(chances.values()) < QUOTED if chances else scored[0][0] < MATCHES):
         return [], False
     # What something is comes before its uses.
-    told = [(math.log(score + _LEAST), quote) for score, quote in scored] if chances else scored
-    said = definition(asked, told, evidence, read=bool(chances))
+    weighed = [(math.log(score + _LEAST), quote) for score, quote in scored] if chances else scored
+    defined = definition(wordings, weighed, evidence, read=bool(chances))
     least = (NEAR if chances else CLOSE) * scored[0][0]
-    wanted = [*([said] if said else []), *(quote for score, quote in scored if score >= least)]
+    wanted = [*([defined] if defined else []), *(quote for score, quote in scored if score >= least)]
     if not chances:
-        return finished(asked, _chosen(wanted), evidence, doubted=False), True
+        return finished(wordings, _chosen(wanted), evidence, doubted=False), True
     runs = _Runs([quote for _, quote in scored], chances, evidence)
-    chosen = _likeliest(wanted, runs, QUOTES, first=said)
+    chosen = _likeliest(wanted, runs, QUOTES, first=defined)
     sure = held(chosen, chances) >= SURE and answered >= ANSWERED
     if not sure:
-        chosen = _likeliest(wanted, runs, QUOTES_IN_DOUBT, first=said)
-    return finished(asked, chosen, evidence, doubted=not sure), sure
+        chosen = _likeliest(wanted, runs, QUOTES_IN_DOUBT, first=defined)
+    return finished(wordings, chosen, evidence, doubted=not sure), sure
 
 
 def _chosen(quotes: Iterable[Support]) -> list[Support]:
@@ -303,7 +303,7 @@ def _likeliest(quotes: Sequence[Support], runs: _Runs, most: int, *, first: Supp
 
 def _may_join(quote: Support, chosen: Sequence[Support]) -> bool:
     count = sum(support.n == quote.n for support in chosen)
-    return count < PER_PASSAGE and not any(one.quote == quote.quote or _overlap(one, quote) for one in chosen)
+    return count < PER_PASSAGE and not any(other.quote == quote.quote or _overlap(other, quote) for other in chosen)
 
 
 class _Runs:
@@ -326,12 +326,12 @@ class _Runs:
         """
         if self._is_row(quote):
             return quote
-        near = [one for one in self._quotable if one.n == quote.n]
-        starts = {one.start for one in near if one.start <= quote.start}
-        ends = {one.end for one in near if one.end >= quote.end}
+        near = [other for other in self._quotable if other.n == quote.n]
+        starts = {other.start for other in near if other.start <= quote.start}
+        ends = {other.end for other in near if other.end >= quote.end}
         runs = [(start, end) for start in starts for end in ends if end - start <= GROWN]
-        taken = [one for one in others if one.n == quote.n]
-        free = [run for run in runs if not any(run[0] < one.end and one.start < run[1] for one in taken)]
+        beside = [other for other in others if other.n == quote.n]
+        free = [run for run in runs if not any(run[0] < other.end and other.start < run[1] for other in beside)]
         free.append((quote.start, quote.end))
         start, end = max(free, key=lambda run: (self._worth(quote.n, run), run[0] - run[1]))
         passage = self._places[quote.n]
@@ -340,8 +340,8 @@ class _Runs:
 
     def _key(self, n: int, start: int, end: int) -> tuple[int, int] | None:
         """Return the span of the run's likeliest sentence, None below `KEY`."""
-        within = [one for one in self._quotable if one.n == n and start <= one.start and one.end <= end]
-        best = max(within, key=lambda one: (self.chance(one), one.start - one.end), default=None)
+        within = [other for other in self._quotable if other.n == n and start <= other.start and other.end <= end]
+        best = max(within, key=lambda other: (self.chance(other), other.start - other.end), default=None)
         return (best.start, best.end) if best is not None and self.chance(best) >= KEY else None
 
     def _worth(self, n: int, run: tuple[int, int]) -> int:
@@ -382,7 +382,7 @@ def _quotable(
     evidence: Sequence[Evidence],
     scorer: SupportScorer,
     rows: Collection[SentencePlace] = (),
-    asked: Sequence[str] = (),
+    wordings: Sequence[str] = (),
     chances: Mapping[SentencePlace, float] | None = None,
 ) -> list[tuple[float, Support]]:
     """Return quotable sentences, best first: by their chances if known, else by matching words."""
@@ -394,7 +394,7 @@ def _quotable(
             start, read = match.start - passage.origin, (match.n, match.start) in rows
             if len(match.quote) > LONGEST or _ASKS.search(quote.quote):
                 continue
-            if may_be_quoted(asked or (question,), match.quote, quote.quote, start, passage.opened, read=read):
+            if may_be_quoted(wordings or (question,), match.quote, quote.quote, start, passage.opened, read=read):
                 score = match.score * (1 - _RANK_DISCOUNT * rank)
                 if chances:
                     score = chances.get((match.n, match.start), 0.0)

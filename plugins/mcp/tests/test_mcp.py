@@ -13,7 +13,7 @@ import httpx2
 import pytest
 from typer.testing import CliRunner
 
-from plugins.mcp.command import app
+from plugins.mcp.stdio import app
 from server.store import credentials
 from testing.openai_server import FakeOpenAIServer
 from testing.plugin import PluginContract

@@ -83,7 +83,7 @@ def test_the_python_client_tells_what_may_be_meant(asking: Running) -> None:
 
 
 def test_an_agent_gets_the_alternatives_and_replies(asking: Running) -> None:
-    from tests.server.test_mcp import with_client
+    with_client = pytest.importorskip("plugins.mcp.tests.test_mcp").with_client
 
     made = asking.call(
         asking.service.core.database.write(

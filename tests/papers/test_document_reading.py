@@ -73,12 +73,14 @@ def write_set(folder: Path) -> Path:
 class Words:
     """A cross-encoder that counts the words both sides share, and wants two of them."""
 
+    shows_states = False
+
     def cut(self, text: str, tokens: int) -> tuple[str, int]:
         return text, len(text.split())
 
-    def score(self, question: str, passages: Sequence[str]) -> Scores:
+    def score(self, question: str, passages: Sequence[str]) -> tuple[Scores, list[Any], list[Scores]]:
         asked = set(question.lower().strip("?").split())
-        return np.array([len(asked & set(one.lower().split())) - 1.5 for one in passages], dtype=np.float32)
+        return np.array([len(asked & set(one.lower().split())) - 1.5 for one in passages], dtype=np.float32), [], []
 
 
 def test_both_forms_of_the_set_are_read(tmp_path: Path) -> None:
@@ -160,8 +162,8 @@ def test_every_ranking_and_chooser_is_measured(tmp_path: Path) -> None:
 class Fitting(Words):
     """A cross-encoder that knows where steel is spoken of."""
 
-    def score(self, question: str, passages: Sequence[str]) -> Scores:
-        return np.array([9 * ("steel" in one) for one in passages], dtype=np.float32)
+    def score(self, question: str, passages: Sequence[str]) -> tuple[Scores, list[Any], list[Scores]]:
+        return np.array([9 * ("steel" in one) for one in passages], dtype=np.float32), [], []
 
 
 class Knowing:

@@ -63,7 +63,6 @@ def test_the_api_keeps_what_its_description_promises(running: Any, name: str, ex
         "POST /v1/standalone": [positive_data_acceptance],
         # Nor that a sentence has words.
         "POST /v1/why": [positive_data_acceptance],
-        # Nor which fields a command has, and what they may be here.
         # Nor which options a kind of source has.
         "POST /v1/sources": [positive_data_acceptance],
         # Nor that a filter in an address is JSON.

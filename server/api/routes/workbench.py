@@ -62,7 +62,7 @@ class RunList(BaseModel):
 class RunToPromote(StrictBody):
     """A trained run that is to serve."""
 
-    name: str = Field(default="", max_length=NAME_CHARS, description="Empty: the one that served before.")
+    name: str = Field(max_length=NAME_CHARS, description="The run; an empty text brings back what served before.")
 
 
 class Promotion(BaseModel):

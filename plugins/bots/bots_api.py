@@ -73,13 +73,11 @@ async def find_thread(thread: Annotated[str, Path(pattern=_ID)], threads: KeysTh
         raise NotFound("Nothing was asked in this thread.")
 
 
-@router.post("/v1/bots/ratings", status_code=204, summary="Rate an answer in a thread")
-async def rate(body: BotRating, threads: KeysThreads) -> None:
-    """Keep what somebody thinks of an answer."""
-    await threads.rate(body.thread, body.turn, body.rating)
-
-
-@router.post("/v1/bots/handoffs", status_code=202, summary="Pass a thread on to a person")
-async def hand_over(body: BotHandoff, threads: KeysThreads) -> None:
-    """Bring the thread up to a turn to a person, where the plugin `handoff` is switched on."""
-    await threads.hand_over(body.thread, body.turn, body.place)
+@router.post("/v1/bots/reactions", status_code=204, summary="Rate an answer, or pass its thread on to a person")
+async def react(body: BotRating | BotHandoff, threads: KeysThreads) -> None:
+    """Keep what somebody thinks of an answer; or bring the thread up to it to a person, where the plugin `handoff` is
+    switched on."""
+    if isinstance(body, BotRating):
+        await threads.rate(body.thread, body.turn, body.rating)
+    else:
+        await threads.hand_over(body.thread, body.turn, body.place)

@@ -68,14 +68,14 @@ class BotClient:
 
     async def rate(self, thread: str, turn: str, rating: Rating) -> str:
         """Keep what somebody thinks of an answer, and return what to tell."""
-        response = await self._send("POST", "v1/bots/ratings", {"thread": thread, "turn": turn, "rating": rating})
+        response = await self._send("POST", "v1/bots/reactions", {"thread": thread, "turn": turn, "rating": rating})
         if response is not None and response.status_code == httpx.codes.NOT_FOUND:
             return "This answer is not kept any more."
         return _told(response, "Thank you, noted.")
 
     async def hand_over(self, thread: str, turn: str, place: str) -> str:
         """Pass a thread on to a person, and return what to tell."""
-        response = await self._send("POST", "v1/bots/handoffs", {"thread": thread, "turn": turn, "place": place})
+        response = await self._send("POST", "v1/bots/reactions", {"thread": thread, "turn": turn, "place": place})
         return _told(response, "Your conversation was passed on to a person.")
 
     async def _send(self, method: str, path: str, body: dict[str, Any] | None = None) -> httpx.Response | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import APIRouter, Depends, Request
 from pydantic import Field, field_validator
 
 from plugins.evidence.service import EvidenceService, StandaloneView, WhyView
@@ -52,7 +52,17 @@ async def standalone(body: QuoteOfTurn | QuoteOfDocument, request: Request, quot
     return await while_connected(request, quote)
 
 
-class WhyRequest(StrictBody):
+class CitationOfTurn(QuoteOfTurn):
+    """A citation of source `n` in a turn's answer."""
+
+    at: int = Field(
+        default=0, ge=0, le=_LARGEST, description="Offset in the answer, where more than one sentence cites the source."
+    )
+
+    _offsets = field_validator("at", mode="before")(number)
+
+
+class CitingSentence(StrictBody):
     """A sentence, and the document that it cites."""
 
     citance: str = Field(
@@ -62,21 +72,9 @@ class WhyRequest(StrictBody):
     collection: str = Field(default="", description="The document's collection; empty: the default one.")
 
 
-@router.get("/v1/turns/{turn_id}/citations/{n}/why", summary="Say what of a source a citing sentence means")
-async def why_cited(
-    turn_id: Annotated[str, Path(min_length=1, description="A turn.")],
-    n: Annotated[int, Path(ge=0, le=_LARGEST, description="The number of one of the turn's sources.")],
-    request: Request,
-    quotes: Quotes,
-    at: Annotated[
-        int, Query(ge=0, le=_LARGEST, description="Offset in the answer, where more than one sentence cites it.")
-    ] = 0,
-) -> WhyView:
-    """At most five sentences of the source that bear on the answer's sentence; none where none could be matched."""
-    return await while_connected(request, quotes.why_of_turn(turn_id, n, at))
-
-
 @router.post("/v1/why", summary="Say what of a document a sentence that cites it means")
-async def why(body: WhyRequest, request: Request, quotes: Quotes) -> WhyView:
+async def why(body: CitationOfTurn | CitingSentence, request: Request, quotes: Quotes) -> WhyView:
     """At most five sentences of the document that bear on the sentence; none where none could be matched with it."""
+    if isinstance(body, CitationOfTurn):
+        return await while_connected(request, quotes.why_of_turn(body.turn_id, body.n, body.at))
     return await while_connected(request, quotes.why(body.collection, body.document_id, body.citance))

@@ -6,6 +6,7 @@ import re
 import time
 import uuid
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
 
 from fastapi import APIRouter, Depends, Path
@@ -36,13 +37,14 @@ _CONTACT = re.compile(r"[^\s@<>,;:\"()\[\]\\]+@[^\s@<>,;:\"()\[\]\\]+\.[^\s@<>,;
 router = APIRouter(tags=["Hand-off"])
 
 
-class HandoffOffer(View):
-    """Whether a person is offered after a turn."""
+@dataclass(frozen=True, slots=True)
+class HandoffOffer:
+    """How and why a person is offered after a turn; `contact` tells whether an e-mail address goes along."""
 
-    kind: Literal["", "link", "form"] = Field(description="How; empty: not at all.")
-    reason: Reason = Field(description="Why: the turn is refused, doubted twice, or asks for a person.")
+    kind: Literal["", "link", "form"] = ""
+    reason: Reason = ""
     link: str = ""
-    contact: bool = Field(False, description="Whether an e-mail address goes along.")
+    contact: bool = False
 
 
 class NewHandoff(StrictBody):
@@ -63,7 +65,7 @@ class HandoffService(ServiceBase):
         turn, conversation = await self._own(turn_id)
         why = reason(conversation, turn.id)
         if not settings.enabled or not why or await self._read(store.is_over, turn.id):
-            return HandoffOffer(kind="", reason="")
+            return HandoffOffer()
         if settings.kind == "link":
             return HandoffOffer(kind="link", reason=why, link=settings.address)
         return HandoffOffer(kind="form", reason=why, contact=settings.asks_contact)
@@ -140,12 +142,6 @@ async def _handoffs(service: Service) -> HandoffService:
 
 Handoffs = Annotated[HandoffService, Depends(_handoffs)]
 TurnId = Annotated[str, Path(description="The turn's id.", max_length=100)]
-
-
-@router.get("/v1/turns/{turn_id}/handoff", summary="Ask whether a person is offered")
-async def offer(turn_id: TurnId, handoffs: Handoffs) -> HandoffOffer:
-    """Tell whether the visitor shall be offered a person after this turn, and how."""
-    return await handoffs.offer(turn_id)
 
 
 class HandoffId(View):

@@ -8,7 +8,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from fastapi import APIRouter, Query
@@ -408,37 +408,34 @@ Again = Annotated[
 ]
 
 
-@router.get("/v1/insights", summary="Report what people ask and what the documents lack")
+_FILES = {"markdown": ("text/markdown", "md"), "csv": ("text/csv", "csv")}
+
+
+@router.get(
+    "/v1/insights",
+    summary="Report what people ask and what the documents lack",
+    response_model=Insights,
+    responses={200: {"description": "The report.", "content": {"text/markdown": {}, "text/csv": {}}}},
+)
 async def insights(
-    service: Service, where: Narrowed, days: Days = 7, collection: CollectionFilter = "", again: Again = False
-) -> Insights:
-    """Group the questions of the last days by meaning, with counts of their outcomes and the gaps they show."""
+    service: Service,
+    where: Narrowed,
+    days: Days = 7,
+    collection: CollectionFilter = "",
+    again: Again = False,
+    style: Annotated[
+        Literal["json", "markdown", "csv"],
+        Query(alias="format", description="For programs, for people, or for spreadsheets."),
+    ] = "json",
+) -> Insights | Response:
+    """Group the questions of the last days by meaning, with counts of their outcomes and the gaps they show.
+
+    The report for people has a stub of each section that is to be written.
+    """
     reporting = InsightsService(service.core, service.principal)
-    return await reporting.report(days=days, collection=collection, where=where, again=again)
-
-
-@router.get(
-    "/v1/insights/report.md",
-    summary="The same as Markdown",
-    response_class=Response,
-    responses={200: {"description": "The report.", "content": {"text/markdown": {}}}},
-)
-async def insights_report(
-    service: Service, where: Narrowed, days: Days = 7, collection: CollectionFilter = "", again: Again = False
-) -> Response:
-    """A report for people, with a stub of each section that is to be written."""
-    report = markdown_report(await insights(service, where, days, collection, again), days)
-    return Response(report, media_type="text/markdown")
-
-
-@router.get(
-    "/v1/insights/topics.csv",
-    summary="The same as CSV",
-    response_class=Response,
-    responses={200: {"description": "The table.", "content": {"text/csv": {}}}},
-)
-async def insights_table(
-    service: Service, where: Narrowed, days: Days = 7, collection: CollectionFilter = ""
-) -> Response:
-    """A table for spreadsheets."""
-    return Response(csv_table(await insights(service, where, days, collection)), media_type="text/csv")
+    report = await reporting.report(days=days, collection=collection, where=where, again=again)
+    if style == "json":
+        return report
+    text, (kind, suffix) = markdown_report(report, days) if style == "markdown" else csv_table(report), _FILES[style]
+    headers = {"Content-Disposition": f'attachment; filename="insights.{suffix}"'}
+    return Response(text, media_type=kind, headers=headers)

@@ -7,7 +7,7 @@
   const closing = { curated: "closed by a person’s answer", documents: "closed by the documents" };
   const languages = new Intl.DisplayNames(["en"], { type: "language" });
   let drawing = 0, picked = {};
-  const address = (path) => `/v1/insights${path}?${new URLSearchParams({ days: days.value, collection: collection.value, where: JSON.stringify(picked) })}`;
+  const address = (more) => `/v1/insights?${new URLSearchParams({ days: days.value, collection: collection.value, where: JSON.stringify(picked), ...more })}`;
   // By which people narrowed their searches: what is shown can keep to that.
   const filters = (found) => bench.redraw(part("insights-filters"), ...Object.entries(found.filters).map(([field, values]) => {
     const select = element("select", null, { class: "field" }, element("option", "all", { value: "" }), ...values.map((value) => element("option", String(value), { value: JSON.stringify(value) })));
@@ -20,11 +20,11 @@
     return element("label", `${field} `, {}, select);
   }));
   const draw = async (again = false) => {
-    const mine = ++drawing, answer = await bench.tried("GET", address("") + (again ? "&again=true" : ""));
+    const mine = ++drawing, answer = await bench.tried("GET", address(again ? { again } : {}));
     if (!answer || mine !== drawing) return;
     const found = answer.said;
-    part("insights-report").href = address("/report.md");
-    part("insights-table").href = address("/topics.csv");
+    part("insights-report").href = address({ format: "markdown" });
+    part("insights-table").href = address({ format: "csv" });
     const counted = (count, one, many) => `${count.toLocaleString()} ${count === 1 ? one : many}`;
     const counts = [[found.turns, "question", "questions"], [found.people, "person", "people"], [found.topics.length, "topic", "topics"], [found.gaps.length, "gap", "gaps"]].map((parts) => counted(...parts));
     part("insights-sum").textContent = found.turns ? `${counts[0]} by ${counts.slice(1).join(", ")}` : "Nobody asked anything in these days.";

@@ -118,9 +118,9 @@ async function fill(pressed) {
   const box = pressed.closest("[data-form]"), fields = [...box.querySelectorAll("input, textarea")];
   if (!fields.every((field) => field.reportValidity())) return;
   const values = fields.map((field) => [field.name, field.type === "checkbox" ? field.checked : field.value]);
-  const body = JSON.stringify({ visitor, turn_id: pressed.closest("article").dataset.turn, fields: Object.fromEntries(values) });
+  const body = JSON.stringify({ visitor, turn_id: pressed.closest("article").dataset.turn, call: pressed.dataset.call, fields: Object.fromEntries(values) });
   pressed.disabled = true;
-  const response = await call(`calls/${pressed.dataset.call}`, { method: "POST", body }).catch(() => null);
+  const response = await call("parts", { method: "POST", body }).catch(() => null);
   pressed.disabled = false;
   const reply = await response?.json().catch(() => null);
   box.querySelector(".failed")?.remove();

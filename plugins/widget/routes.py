@@ -91,9 +91,10 @@ class VisitorsTurn(StrictBody):
     turn_id: str = Field(max_length=64)
 
 
-class VisitorsForm(VisitorsTurn):
-    """The fields of a form below it."""
+class VisitorsPart(VisitorsTurn):
+    """What stands below it; with a `call` the form there that is sent."""
 
+    call: str = Field(default="", max_length=100, description="The call that the form names.")
     fields: dict[Annotated[str, Field(max_length=40)], bool | Annotated[str, Field(max_length=4000)]] = Field(
         default={}, max_length=10
     )
@@ -173,26 +174,24 @@ async def rate(body: VisitorRating, service: Service) -> None:
     found_or_missing(kept, "turn", body.turn_id)
 
 
-@router.post("/v1/widget/parts", summary="Ask what stands below a turn of a visitor")
-async def parts_below(body: VisitorsTurn, service: Service) -> Part:
-    """The HTML of plugins that serve visitors, such as the offer of a person; empty where they offer nothing."""
+@router.post("/v1/widget/parts", summary="Ask what stands below a turn of a visitor, or send a form there")
+async def parts_below(body: VisitorsPart, service: Service) -> Part:
+    """The HTML of plugins that serve visitors, such as the offer of a person; empty where they offer nothing.
+
+    With a `call`, do what the form says, and answer the HTML that replaces it. `forms_per_hour` bounds it.
+    """
     visited = for_visitor(service, body.visitor)
+    if body.call:
+        return await _send_form(visited, body)
     places = [(plugin, place) for plugin in _serving(service) for place in plugin.turn_parts]
     return Part(html="".join([str(await resolve(*place)(visited, body.turn_id)) for place in places]))
 
 
-@router.post("/v1/widget/calls/{name}", summary="Send a form below a turn of a visitor")
-async def send_form(
-    name: Annotated[str, Path(description="The call that the form names.", max_length=100)],
-    body: VisitorsForm,
-    service: Service,
-) -> Part:
-    """Do what the form says, and answer the HTML that replaces it. `forms_per_hour` bounds it."""
-    visited = for_visitor(service, body.visitor)
-    if not any(name in plugin.visitor_calls for plugin in _serving(service)):
+async def _send_form(visited: ChatService, body: VisitorsPart) -> Part:
+    if not any(body.call in plugin.visitor_calls for plugin in _serving(visited)):
         raise NotFound("There is no such form.")
     await count_form(visited)
-    answer = await answered(visited, name, {**body.fields, "turn": body.turn_id})
+    answer = await answered(visited, body.call, {**body.fields, "turn": body.turn_id})
     if "error" in answer:
         raise InvalidRequest(answer["error"])
     return Part(html=answer["html"])

@@ -63,8 +63,11 @@ class ConversationService(ServiceBase):
 
     @requires("read")
     async def get(self, conversation_id: str, *, whole: bool = False) -> ConversationDetail:
-        """A conversation with the turns that are shown; with `whole` also the others. Raises NotFound."""
-        return await self._one(conversation_id, partial(conversations.detail, whole=whole))
+        """A conversation with the turns that are shown and its links; with `whole` all turns. Raises NotFound."""
+        detail = await self._one(conversation_id, partial(conversations.detail, whole=whole))
+        if whole or not detail.own:
+            return detail
+        return detail.model_copy(update={"shares": await self._read(credentials.list_shares, detail.id)})
 
     @requires("read")
     async def summary(self, conversation_id: str) -> ConversationSummary:
@@ -131,11 +134,6 @@ class ConversationService(ServiceBase):
         await self.account("conversation.share", key)
         share, secret = await self._write(credentials.share, key, self.principal, (days or most) * DAY)
         return NewShare(**share.model_dump(), path=f"/shared/{secret}")
-
-    @requires("change")
-    async def shares(self, conversation_id: str) -> list[Share]:
-        """The links to a conversation that have not expired. Raises NotFound."""
-        return await self._read(credentials.list_shares, await self.demand_change(conversation_id))
 
     @requires("change")
     async def revoke_share(self, conversation_id: str, share_id: str) -> None:

@@ -190,11 +190,11 @@ def share(connection: Connection, conversation_id: str, principal: Principal, se
     return new_share, secret
 
 
-def list_shares(connection: Connection, conversation_id: str) -> list[Share]:
+def list_shares(connection: Connection, conversation_id: str) -> tuple[Share, ...]:
     """The links to a conversation that have not expired, oldest first."""
     query = select(*SHARES.c["id", "created", "expires"]).where(SHARES.c.conversation_id == conversation_id)
     rows = connection.execute(query.where(SHARES.c.expires > time.time()).order_by(SHARES.c.created))
-    return [Share(**row) for row in rows.mappings()]
+    return tuple(Share(**row) for row in rows.mappings())
 
 
 def unshare(connection: Connection, conversation_id: str, share_id: str) -> bool:

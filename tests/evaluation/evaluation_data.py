@@ -14,6 +14,7 @@ COST = "A new badge costs twenty euros and the fee is not refundable."
 PASSAGES = {"leave::sec0": LEAVE, "leave::sec1": FORM, "badge::sec0": BADGE, "badge::sec1": COST}
 TITLES = {"leave": "Parental leave", "badge": "Badges"}
 
+
 def asked(name: str, text: str, rewrite: str, *relevant: str) -> dict[str, object]:
     """A user's turn; nobody can answer what no passage is relevant to."""
     said = {"role": "user", "turn_id": name, "text": text, "rewrite": rewrite, "relevant": list(relevant)}

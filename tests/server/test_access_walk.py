@@ -262,11 +262,7 @@ Build = Callable[[World, str], Asked]
 
 def at(url: str, **more: Any) -> Build:
     """A request of that URL, its `{names}` filled in from what alpha has made."""
-    return lambda world, who: (url.format(**world.ids, **NAMES), more)
-
-
-def at_source(world: World, who: str) -> Asked:
-    return "/v1/standalone", {"json": {"turn_id": world.ids["turn"], "n": 1}}
+    return lambda world, who: (url.format(**world.ids, **NAMES), told(more, world))
 
 
 def fresh_conversation(world: World, who: str) -> Asked:
@@ -302,12 +298,6 @@ def fresh_key(world: World, who: str) -> Asked:
     return f"/v1/keys/{world.get('alpha operator', 'POST', '/v1/keys', json=made)['id']}", {}
 
 
-def fresh_rating(world: World, who: str) -> Asked:
-    rating = {"turn_id": world.ids["stateless"], "rating": "up"}
-    world.get("alpha agent", "POST", "/v1/feedback", json=rating)
-    return f"/v1/feedback/{world.ids['stateless']}", {}
-
-
 def own_collection(world: World, who: str) -> str:
     return BETA if who.startswith("beta") else NAMES["collection"]
 
@@ -322,7 +312,6 @@ def new_key(world: World, who: str) -> Asked:
     }
 
 
-RATING = {"rating": "up"}
 UPLOAD = {"file": ("n.md", b"# N")}
 MESSAGES = [{"role": "user", "content": "What does wood cost?"}]
 CURATED = {"questions": [f"Who polishes {WORDS['heading']}?"], "answer": f"The {WORDS['body']}."}
@@ -353,10 +342,6 @@ API: dict[str, tuple[dict[str, int], Build]] = {
         by_role(403, 403, 403, foreign=OK, root=403, visitor=OK),
         at("/v1/widget/parts", json={"visitor": "0123456789abcdef", "turn_id": "{stateless}"}),
     ),
-    "POST /v1/widget/calls/{name}": (
-        by_role(403, 403, 403, foreign=400, root=403, visitor=400),
-        at("/v1/widget/calls/hand_over", json={"visitor": "0123456789abcdef", "turn_id": "{stateless}"}),
-    ),
     "DELETE /v1/widget/visitors/{visitor}": (
         by_role(403, 403, 403, foreign=OK, root=403, visitor=OK), at("/v1/widget/visitors/0123456789abcdef")
     ),
@@ -371,15 +356,10 @@ API: dict[str, tuple[dict[str, int], Build]] = {
         }),
     ),
     "GET /v1/bots/threads/{thread}": (OF_NO_THREAD, at("/v1/bots/threads/unknown")),
-    "POST /v1/bots/ratings": (
-        OF_NO_THREAD, at("/v1/bots/ratings", json={"thread": "unknown", "turn": "{stateless}", "rating": "up"})
-    ),
-    "POST /v1/bots/handoffs": (
-        OF_NO_THREAD, at("/v1/bots/handoffs", json={"thread": "unknown", "turn": "{stateless}", "place": "here"})
+    "POST /v1/bots/reactions": (
+        OF_NO_THREAD, at("/v1/bots/reactions", json={"thread": "unknown", "turn": "{stateless}", "rating": "up"})
     ),
     "GET /v1/insights": (OF_ALPHAS_AGENTS, at("/v1/insights?collection={collection}")),
-    "GET /v1/insights/report.md": (OF_ALPHAS_AGENTS, at("/v1/insights/report.md?collection={collection}")),
-    "GET /v1/insights/topics.csv": (OF_ALPHAS_AGENTS, at("/v1/insights/topics.csv?collection={collection}")),
     "GET /v1/widget/filters": (
         OF_VISITORS, at("/v1/widget/filters?collection={collection}")
     ),
@@ -388,15 +368,8 @@ API: dict[str, tuple[dict[str, int], Build]] = {
     ),
     "GET /widget": (OPEN, at("/widget")),
     "GET /widget.js": (OPEN, at("/widget.js")),
-    "POST /v1/standalone": (of_a_row(), at_source),
-    "POST /v1/why": (
-        OF_ALPHA,
-        at("/v1/why", json={
-            "citance": "The wood costs little [1].", "document_id": f"uploads/{NAMES['uploaded']}",
-            "collection": NAMES["collection"],
-        }),
-    ),
-    "GET /v1/turns/{turn_id}/citations/{n}/why": (of_a_row(), at("/v1/turns/{turn}/citations/1/why")),
+    "POST /v1/standalone": (of_a_row(), at("/v1/standalone", json={"turn_id": "{turn}", "n": 1})),
+    "POST /v1/why": (of_a_row(), at("/v1/why", json={"turn_id": "{turn}", "n": 1})),
     "GET /v1/conversations": (EVERYBODY, at("/v1/conversations?query=wood")),
     "POST /v1/conversations": (EVERYBODY, new_conversation),
     "GET /v1/conversations/{conversation_id}": (of_a_row(), at("/v1/conversations/{conversation}")),
@@ -409,7 +382,6 @@ API: dict[str, tuple[dict[str, int], Build]] = {
     "POST /v1/conversations/{conversation_id}/turns": (
         of_a_row(403), at("/v1/conversations/{conversation}/turns", json={"question": "What does wood cost?"})
     ),
-    "GET /v1/conversations/{conversation_id}/shares": (of_a_row(403), at("/v1/conversations/{conversation}/shares")),
     "POST /v1/conversations/{conversation_id}/shares": (
         of_a_row(403), at("/v1/conversations/{conversation}/shares", json={})
     ),
@@ -417,7 +389,6 @@ API: dict[str, tuple[dict[str, int], Build]] = {
     "GET /locale.js": (EVERYBODY, at("/locale.js")),
     "GET /shared/{secret}": (dict.fromkeys(("nobody", *PEOPLE), 404), at("/shared/guessed")),
     "GET /v1/turns/{turn_id}": (of_a_row(), at("/v1/turns/{stateless}")),
-    "GET /v1/turns/{turn_id}/handoff": (OF_WHO_ASKED, at("/v1/turns/{stateless}/handoff")),
     "POST /v1/turns/{turn_id}/handoff": (OF_WHO_ASKED, at("/v1/turns/{asked}/handoff", json={"consent": True})),
     "GET /v1/handoffs": (AGENTS, at("/v1/handoffs")),
     "GET /v1/turns/{turn_id}/trace": (of_a_row(least="agent"), at("/v1/turns/{stateless}/trace")),
@@ -426,11 +397,9 @@ API: dict[str, tuple[dict[str, int], Build]] = {
     "GET /workbench/review": (AGENTS, at("/workbench/review")),
     "POST /traces/{turn_id}": (of_a_row(least="agent"), at("/traces/{stateless}", data={"rewrite": "wood"})),
     "POST /v1/feedback": (
-        of_a_row(least="agent"),
-        lambda world, who: ("/v1/feedback", {"json": {**RATING, "turn_id": world.ids["stateless"]}}),
+        of_a_row(least="agent"), at("/v1/feedback", json={"turn_id": "{stateless}", "rating": "up"})
     ),
     "GET /v1/feedback": (AGENTS, at("/v1/feedback")),
-    "DELETE /v1/feedback/{turn_id}": (of_a_row(least="agent"), fresh_rating),
     "GET /v1/reviews": (AGENTS, at("/v1/reviews?query=wood")),
     "GET /v1/reviews/{turn_id}": (of_a_row(least="agent"), at("/v1/reviews/{asked}")),
     "POST /v1/reviews/{turn_id}": (
@@ -445,10 +414,7 @@ API: dict[str, tuple[dict[str, int], Build]] = {
         OF_ALPHA, at(VAULT + "/documents/uploads/{uploaded}")
     ),
     "DELETE /v1/collections/{collection}/documents/{document_id:path}": (MANAGED, fresh_upload),
-    "GET /v1/collections/{collection}/images/{document_id:path}": (
-        by_role(404, 404, 404, foreign=404, root=404), at(VAULT + "/images/{paged}?name=a.png")
-    ),
-    "GET /v1/collections/{collection}/pages/{page}/{document_id:path}": (OF_ALPHA, at(VAULT + "/pages/1/{paged}")),
+    "GET /v1/collections/{collection}/images/{document_id:path}": (OF_ALPHA, at(VAULT + "/images/{paged}?page=1")),
     "GET /v1/collections/{collection}/curated": (OF_ALPHAS_AGENTS, at(VAULT + "/curated")),
     "POST /v1/collections/{collection}/curated": (OF_ALPHAS_AGENTS, at(VAULT + "/curated", json=CURATED)),
     "PATCH /v1/collections/{collection}/curated/{answer}": (
@@ -619,9 +585,9 @@ def told(data: Any, world: World) -> Any:
     """`data` with its `{names}` filled in."""
     if isinstance(data, dict):
         return {told(name, world): told(value, world) for name, value in data.items()}
-    if isinstance(data, int):
-        return data
-    return data.format(**world.ids, **NAMES)
+    if isinstance(data, list):
+        return [told(value, world) for value in data]
+    return data.format(**world.ids, **NAMES) if isinstance(data, str) else data
 
 
 def components(world: World) -> dict[str, int]:
@@ -747,6 +713,15 @@ NAMED: dict[str, Build] = {
     "POST /v1/keys": at("/v1/keys", json={"name": "more", "groups": [NAMES["group"]]}),
     "PUT /v1/collections/{collection}/grants/{group}": at(VAULT + "/grants/default"),
     "POST /v1/sources": at("/v1/sources", json={"name": NAMES["source"], "kind": "push", **IN_VAULT}),
+    "GET /v1/collections/{collection}/images/{document_id:path}": at(VAULT + "/images/{paged}?name=a.png"),
+    "POST /v1/feedback": at("/v1/feedback", json={"turn_id": "{asked}", "rating": None}),
+    "POST /v1/widget/parts": at(
+        "/v1/widget/parts", json={"visitor": "0123456789abcdef", "turn_id": "{asked}", "call": "hand_over"}
+    ),
+    "POST /v1/why": at(
+        "/v1/why",
+        json={"citance": "The wood costs little [1].", "document_id": f"uploads/{NAMES['uploaded']}", **IN_VAULT},
+    ),
     "GET /traces/{turn_id}": at("/traces/{stateless}?with={asked}"),
 }
 """Further requests that name something of alpha."""

@@ -126,22 +126,25 @@ def test_feedback_is_kept_listed_and_retracted(running: Any) -> None:
     with running.client() as client:
         turn = ask(client, begin(client), "How long is parental leave?")[-1]["turn_id"]
         rating = {"turn_id": turn, "rating": "down", "reason": "incomplete", "comment": "in two parts?"}
-        assert client.post("/v1/feedback", json=rating).status_code == 201
+        assert client.post("/v1/feedback", json=rating).json()["reason"] == "incomplete"
         (record,) = client.get("/v1/feedback").json()["data"]
         assert record["question"] == "How long is parental leave?"
         assert record["comment"] == "in two parts?"
         assert client.get(f"/v1/turns/{turn}").json()["feedback"]["rating"] == "down"
-        assert client.delete(f"/v1/feedback/{turn}").status_code == 204
-        assert client.delete(f"/v1/feedback/{turn}").status_code == 404
+        back = client.post("/v1/feedback", json={"turn_id": turn, "rating": None})
+        assert (back.status_code, back.json()) == (200, None)
+        assert client.get(f"/v1/turns/{turn}").json()["feedback"] is None
+        assert client.post("/v1/feedback", json={"turn_id": turn, "rating": None}).status_code == 404
         assert client.post("/v1/feedback", json={**rating, "turn_id": "nothing"}).status_code == 404
         assert client.post("/v1/feedback", json={**rating, "rating": "so-so"}).status_code == 400
+        assert client.post("/v1/feedback", json={"turn_id": turn}).status_code == 400, "nothing is taken back unsaid"
 
 
 def test_a_client_with_a_history_of_its_own_can_rate_too(running: Any) -> None:
     with running.client() as client:
         request = {"model": "docs", "messages": [{"role": "user", "content": "How long is parental leave?"}]}
         turn = client.post("/v1/chat/completions", json=request).json()["anaphora"]["turn_id"]
-        assert client.post("/v1/feedback", json={"turn_id": turn, "rating": "up"}).status_code == 201
+        assert client.post("/v1/feedback", json={"turn_id": turn, "rating": "up"}).status_code == 200
         assert client.get("/v1/conversations").json()["data"] == []
         assert client.get("/v1/feedback").json()["data"][0]["answer"] == "Parental leave lasts ten weeks. [1]"
 

@@ -40,7 +40,7 @@ def test_evidence_names_its_box_and_the_page_shows_it_there(running: Any) -> Non
         found = client.post("/v1/search", json={"query": "where are tandems parked", "collection": "docs"}).json()
         (box,) = found["passages"][0]["boxes"]
         assert (box["page"], found["passages"][0]["page"]) == (2, 2)
-        answer = client.get("/v1/collections/docs/pages/2/uploads/parking.pdf", params={"width": 800})
+        answer = client.get("/v1/collections/docs/images/uploads/parking.pdf", params={"page": 2, "width": 800})
         assert (answer.status_code, answer.headers["content-type"]) == (200, "image/png")
         assert (answer.headers["x-page-width"], answer.headers["x-page-height"]) == ("400", "600")
         picture = Image.open(io.BytesIO(answer.content)).convert("L")
@@ -68,17 +68,17 @@ def test_no_page_is_shown_of_what_is_no_document_with_pages(running: Any, docume
             quote(quote(document, safe=""), safe=""),
             document.replace("../", "..%2f"),
         ):
-            answer = client.get(f"/v1/collections/docs/pages/1/{name}")
+            answer = client.get(f"/v1/collections/docs/images/{name}?page=1")
             assert answer.status_code == 404, (name, answer.text)
 
 
 def test_a_page_that_is_not_there_or_has_changed_says_so(running: Any) -> None:
     with running.client() as client:
         uploaded(running, client, bicycles())
-        address = "/v1/collections/docs/pages/{}/uploads/parking.pdf"
+        address = "/v1/collections/docs/images/uploads/parking.pdf?page={}"
         assert client.get(address.format(3)).status_code == 404
         assert client.get(address.format(0)).status_code == 400
-        assert client.get(address.format(1), params={"width": 100_000}).status_code == 400
+        assert client.get(address.format(1) + "&width=100000").status_code == 400
         (path,) = Path(running.service.settings.home, "uploads").rglob("parking.pdf")
         path.write_bytes(bicycles() + b"\n%")
         assert client.get(address.format(2)).json()["error"]["code"] == "file_changed"
@@ -97,7 +97,7 @@ def test_a_turn_is_answered_while_a_page_is_drawn(running: Any, monkeypatch: pyt
     monkeypatch.setattr(collection_service, "draw", draw)
     with running.client() as client, ThreadPoolExecutor(1) as beside:
         uploaded(running, client, bicycles())
-        drawn = beside.submit(client.get, "/v1/collections/docs/pages/1/uploads/parking.pdf")
+        drawn = beside.submit(client.get, "/v1/collections/docs/images/uploads/parking.pdf?page=1")
         assert begun.wait(120)
         conversation = begin(client)
         answer = client.post(f"/v1/conversations/{conversation}/turns", json={"question": "Where are bicycles parked?"})

@@ -68,7 +68,7 @@ def test_a_link_shows_what_its_giver_may_read_and_ends(
         assert "frame-ancestors 'none'" in page.headers["content-security-policy"]
         assert opened("/shared/guessed").status_code == 404
         assert client.post(made["path"]).status_code == 405
-        assert [one["id"] for one in client.get(f"{place}/shares", headers=own).json()["data"]] == [made["id"]]
+        assert [link["id"] for link in client.get(place, headers=own).json()["shares"]] == [made["id"]]
 
         # Taken back.
         assert client.delete(f"{place}/shares/{made['id']}", headers=other).status_code == 404

@@ -279,9 +279,7 @@ def test_a_search_text_written_by_a_person_stands_in_for_the_rewrite() -> None:
 
 def test_the_question_itself_as_search_text_is_searched_without_the_conversation() -> None:
     collection = FakeCollection()
-    events = play(
-        engine(["x"], collection=collection), "and by fax?", conversation=FOLLOW_UP, search_for="and by fax?"
-    )
+    events = play(engine(["x"], collection=collection), "and by fax?", conversation=FOLLOW_UP, search_for="and by fax?")
     assert [query.text for query in collection.asked[0][0]] == ["and by fax?"]
     assert isinstance(events[0], RewriteEvent)
     assert events[0].decision == "edited"

@@ -184,6 +184,6 @@ def test_a_person_takes_links_and_sessions_along(tmp_path: Path) -> None:
     database.write_blocking(lambda c: credentials.share(c, conversation.id, who, 60))
     session = database.write_blocking(lambda c: credentials.begin_session(c, who, 60))
     database.write_blocking(lambda c: forget_person(c, who.id))
-    assert database.read_blocking(lambda c: credentials.list_shares(c, conversation.id)) == []
+    assert database.read_blocking(lambda c: credentials.list_shares(c, conversation.id)) == ()
     assert database.read_blocking(lambda c: credentials.find_session(c, session)) is None
     database.close()

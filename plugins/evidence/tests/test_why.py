@@ -191,13 +191,13 @@ def test_the_sentence_of_a_turn_is_the_one_that_cites(client: httpx.Client) -> N
     )
     turn = client.get(f"/v1/turns/{answer.headers['x-turn-id']}").json()
     cited = turn["done"]["citations"][0]
-    view = client.get(f"/v1/turns/{turn['id']}/citations/{cited['n']}/why").json()
+    view = client.post("/v1/why", json={"turn_id": turn["id"], "n": cited["n"], "at": cited["answer_start"]}).json()
     assert view["document_id"] == cited["document_id"]
     assert view["citance"] in turn["done"]["answer"]
     assert not view["citance"].startswith(">")
     assert cited["quote"] in [sentence["text"] for sentence in view["shown"]]
-    assert client.get(f"/v1/turns/{turn['id']}/citations/99/why").status_code == 404
-    assert client.get("/v1/turns/nothing/citations/1/why").status_code == 404
+    for gone in ({"turn_id": turn["id"], "n": 99}, {"turn_id": "nothing", "n": 1}):
+        assert client.post("/v1/why", json=gone).status_code == 404
 
 
 @pytest.mark.parametrize(

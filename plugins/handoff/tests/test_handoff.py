@@ -12,6 +12,7 @@ import pytest
 from plugins.handoff import HandoffSettings, delivering
 from plugins.handoff.asking import mentions_person, wants_person
 from plugins.handoff.delivering import Content, DeliveryFailed, Exchange, deliver_due, send, signature
+from plugins.handoff.handoffs import HandoffOffer, HandoffService
 from plugins.handoff.tests.stand_ins import TOKEN, Desk, http_desk, mail_desk
 from testing.openai_server import FakeOpenAIServer
 from testing.plugin import PluginContract
@@ -44,26 +45,30 @@ def asked(client: httpx.Client, *questions: str) -> list[str]:
     return [client.post(place, json={"question": question}).headers["x-turn-id"] for question in questions]
 
 
-def offered(client: httpx.Client, turn: str) -> str:
-    return str(client.get(f"/v1/turns/{turn}/handoff").json()["reason"])
+def offer_after(running: Running, turn: str) -> HandoffOffer:
+    service = HandoffService(running.service.core, running.service.principal)
+    offer: HandoffOffer = running.call(service.offer(turn))
+    return offer
+
+
+def offered(running: Running, turn: str) -> str:
+    return offer_after(running, turn).reason
 
 
 def test_a_person_is_offered_where_a_turn_is_refused_or_asks_for_one(running: Running, llm: FakeOpenAIServer) -> None:
     with running.client() as client:
         (refused,) = asked(client, UNKNOWN)
-        assert client.get(f"/v1/turns/{refused}/handoff").json() == {
-            "kind": "form", "reason": "refused", "link": "", "contact": True,
-        }  # fmt: skip
+        assert offer_after(running, refused) == HandoffOffer("form", "refused", contact=True)
         llm.pieces = ("Parental leave lasts ten weeks [1].",)
         answered, asks = asked(client, "How long does parental leave last?", "Can I talk to a human about my leave?")
-        assert (offered(client, answered), offered(client, asks)) == ("", "asked")
+        assert (offered(running, answered), offered(running, asks)) == ("", "asked")
 
 
 def test_a_person_is_offered_after_the_second_doubted_answer(running: Running, llm: FakeOpenAIServer) -> None:
     llm.pieces = ("Saturn has many moons and rings of ice.",)
     with running.client() as client:
         first, second = asked(client, UNKNOWN, "How many rings does Saturn have?")
-        assert [offered(client, turn) for turn in (first, second)] == ["", "doubted"]
+        assert [offered(running, turn) for turn in (first, second)] == ["", "doubted"]
 
 
 def test_who_asks_for_a_person_is_offered_one_without_a_search(running: Running, llm: FakeOpenAIServer) -> None:
@@ -73,7 +78,7 @@ def test_who_asks_for_a_person_is_offered_one_without_a_search(running: Running,
         turn = client.get(f"/v1/turns/{wants}").json()
         assert turn["answer"].startswith("Ein Mensch kann hier weiterhelfen")
         assert (turn["status"], turn["evidence"]["passages"]) == ("answered", [])
-        assert (offered(client, first), offered(client, wants)) == ("", "asked")
+        assert (offered(running, first), offered(running, wants)) == ("", "asked")
     assert len(llm.requests) == 2, "no model was asked for it"
     assert "human" not in str(llm.requests[-1]["messages"]), "what goes on does not go on about a person"
 
@@ -119,7 +124,7 @@ def test_it_is_delivered_signed_with_consent_and_once(running: Running, desk: tu
         answer = client.post(place, json=body)
         assert answer.status_code == 202
         assert client.post(place, json=body).status_code == 409
-        assert offered(client, turn) == ""
+        assert offered(running, turn) == ""
         running.call(deliver_due(running.service.core))
         ((_, headers, sent),) = desk[0].requests
         assert headers["anaphora-signature"] == signature(TOKEN, headers["anaphora-timestamp"], sent)
@@ -247,10 +252,10 @@ def test_settings_that_cannot_work_are_refused() -> None:
 
 def test_a_link_is_only_shown(serve: Serve, settings_for: MakeSettings) -> None:
     plugins: dict[str, object] = {"handoff": {"kind": "link", "address": "https://forum.example"}}
-    with serve(settings_for("none", plugins=plugins)).client() as client:
+    running = serve(settings_for("none", plugins=plugins))
+    with running.client() as client:
         (turn,) = asked(client, "Can I speak to a person?")
-        offer = client.get(f"/v1/turns/{turn}/handoff").json()
-        assert (offer["kind"], offer["link"]) == ("link", "https://forum.example")
+        assert offer_after(running, turn) == HandoffOffer("link", "asked", "https://forum.example")
         assert client.post(f"/v1/turns/{turn}/handoff", json={"consent": True}).status_code == 403
 
 

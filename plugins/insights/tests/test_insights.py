@@ -113,10 +113,10 @@ def test_outcomes_languages_pages_and_sources_are_counted_and_keep_to_a_filter(r
         narrow = {"collection": "docs", "where": '{"document_id": "travel.md"}'}
         kept = agent.get("/v1/insights", params=narrow).json()
         assert (kept["turns"], kept["languages"], kept["pages"]) == (1, {"de": 1}, [])
-        report = agent.get("/v1/insights/report.md", params=narrow).text
+        report = agent.get("/v1/insights", params={**narrow, "format": "markdown"}).text
         assert "German 1" in report
         assert "English" not in report
-        table = agent.get("/v1/insights/topics.csv", params={"collection": "docs"}).text
+        table = agent.get("/v1/insights", params={"collection": "docs", "format": "csv"}).text
         assert "page,https://docs.example/leave/,2," in table
         assert agent.get("/v1/insights", params={"where": "version=2"}).status_code == 400
         # Whoever reviews a turn sees what was read and searched.
@@ -137,7 +137,7 @@ def test_a_gap_is_closed_by_a_person_or_by_a_changed_page(running: Running, tmp_
         assert gap(agent)["closed"] == ""
         written = agent.post("/v1/collections/docs/curated", json={"questions": [MAYOR[0]], "answer": "Ada is."})
         assert gap(agent)["closed"] == "curated"
-        assert "closed by a person" in agent.get("/v1/insights/report.md", params={"again": True}).text
+        assert "closed by a person" in agent.get("/v1/insights", params={"again": True, "format": "markdown"}).text
         agent.delete(f"/v1/collections/docs/curated/{written.json()['id']}")
         assert gap(agent)["closed"] == ""
         (tmp_path / "mayor.md").write_text(
@@ -206,8 +206,9 @@ def cites(*quotes: str) -> StoredTurn:
 def test_insights_are_off_until_an_operator_switches_them_on(serve: Serve, settings_for: MakeSettings) -> None:
     running = serve(settings_for("none"))
     with running.client() as operator:
-        assert operator.get("/v1/insights").status_code == 403
-        assert "plugins.insights.enabled" in operator.get("/v1/insights/report.md").text
+        refused = operator.get("/v1/insights")
+        assert refused.status_code == 403
+        assert "plugins.insights.enabled" in refused.text
         assert "What people ask" not in operator.get("/workbench/health").text
 
 
@@ -217,9 +218,11 @@ def test_reports_and_tables_hold_no_markup_and_no_formula_of_a_visitor(running: 
     house = {"Authorization": f"Bearer {key(running, 'agent')}"}
     with running.client(headers=site) as visitors, running.client(headers=house) as agent:
         visit(visitors, hostile)
-        report = agent.get("/v1/insights/report.md", params={"days": 2})
-        table = agent.get("/v1/insights/topics.csv")
+        report = agent.get("/v1/insights", params={"days": 2, "format": "markdown"})
+        table = agent.get("/v1/insights", params={"format": "csv"})
     assert report.headers["content-type"].startswith("text/markdown")
+    assert table.headers["content-type"].startswith("text/csv")
+    assert "insights.csv" in table.headers["content-disposition"]
     assert "Questions: 1, people: 1." in report.text
     assert "<img" not in report.text.replace("\\<", "")
     assert "**bold**" not in report.text

@@ -71,7 +71,8 @@ def test_a_refused_visitor_hands_the_whole_conversation_over_and_nobody_elses(
             return str(client.post("/v1/widget/parts", json={"turn_id": turn, **who}).json()["html"])
 
         def send(name: str = "hand_over", who: dict[str, str] = MINE, **fields: object) -> httpx.Response:
-            return client.post(f"/v1/widget/calls/{name}", json={"turn_id": refused, "fields": fields, **who})
+            body = {"turn_id": refused, "call": name, "fields": fields, **who}
+            return client.post("/v1/widget/parts", json=body)
 
         assert "Ask a person" in offered(refused)
         assert offered(answered) == offered(refused, OTHER) == ""

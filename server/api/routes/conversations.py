@@ -28,7 +28,7 @@ from server.chat import (
 from server.chat.conversations import NewShare
 from server.chat.running_turn import RunningTurn
 from server.chat.turns import SearchResult
-from server.store.records import FeedbackRecord, Share
+from server.store.records import FeedbackRecord
 from text.files import NAME_CHARS, NAME_PATTERN
 
 router = APIRouter(tags=["Conversations"])
@@ -125,12 +125,6 @@ class ShareDays(StrictBody):
     _numbers = field_validator("days", mode="before")(number)
 
 
-@router.get("/v1/conversations/{conversation_id}/shares", summary="List the links to a conversation")
-async def list_shares(conversation_id: ConversationId, service: Service) -> Listing[Share]:
-    """Those that have not expired, without their secrets."""
-    return Listing[Share](data=await service.conversations.shares(conversation_id))
-
-
 @router.post(
     "/v1/conversations/{conversation_id}/shares",
     status_code=201,
@@ -216,14 +210,17 @@ class NewFeedback(StrictBody):
     """A person's word on a turn; it replaces an earlier one."""
 
     turn_id: str
-    rating: Rating
+    rating: Rating | None = Field(description="None takes an earlier rating back.")
     reason: str = Field(default="", max_length=200, description="A short reason, such as one of the page's choices.")
     comment: str = Field(default="", max_length=4000)
 
 
-@feedback_router.post("/v1/feedback", status_code=201, summary="Rate a turn")
-async def give_feedback(body: NewFeedback, service: Service) -> Feedback:
-    """Keep a rating with its reason and comment."""
+@feedback_router.post("/v1/feedback", summary="Rate a turn, or take a rating back")
+async def give_feedback(body: NewFeedback, service: Service) -> Feedback | None:
+    """Keep a rating with its reason and comment; nothing is answered where it was taken back."""
+    if body.rating is None:
+        await service.turns.retract_feedback(body.turn_id)
+        return None
     return await service.turns.give_feedback(body.turn_id, body.rating, body.reason, body.comment)
 
 
@@ -231,14 +228,6 @@ async def give_feedback(body: NewFeedback, service: Service) -> Feedback:
 async def list_feedback(service: Service) -> Listing[FeedbackRecord]:
     """Every rating with its question and answer, oldest first."""
     return Listing[FeedbackRecord](data=await service.turns.feedback_records())
-
-
-@feedback_router.delete("/v1/feedback/{turn_id}", status_code=204, summary="Retract a rating")
-async def retract_feedback(
-    turn_id: Annotated[str, Path(description="The turn that was rated.")], service: Service
-) -> None:
-    """Forget what was thought of a turn."""
-    await service.turns.retract_feedback(turn_id)
 
 
 class HistoryMessage(BaseModel):

@@ -59,39 +59,34 @@ async def upload_document(
 
 
 @router.get(
-    "/v1/collections/{collection}/pages/{page}/{document_id:path}",
-    response_class=Response,
-    responses={200: {"content": {"image/png": {}}, "description": "The page as PNG."}},
-    summary="Show a page",
-)
-async def page_picture(
-    collection: CollectionName,
-    page: Annotated[int, Path(ge=1, le=10_000, description="The page's number, from 1.")],
-    document_id: DocumentId,
-    service: Service,
-    width: Annotated[int, Query(ge=LEAST_WIDTH, le=MOST_WIDTH, description="How wide, in pixels.")] = 1000,
-) -> Response:
-    """A page of a PDF as a picture; `boxes` of evidence count its points from the top left corner."""
-    picture = await service.collections.page_picture(collection, document_id, page, width)
-    size = {"X-Page-Width": f"{picture.width:g}", "X-Page-Height": f"{picture.height:g}"}
-    return Response(picture.png, media_type="image/png", headers={"Cache-Control": "private, no-cache", **size})
-
-
-@router.get(
     "/v1/collections/{collection}/images/{document_id:path}",
     response_class=Response,
     responses={200: {"content": {"image/*": {}}, "description": "The image: PNG, JPEG, GIF or WebP."}},
-    summary="Show an image",
+    summary="Show an image or a page",
 )
 async def document_image(
     collection: CollectionName,
     document_id: DocumentId,
     service: Service,
-    name: Annotated[str, Query(max_length=1000, description="The image as the document names it.")],
+    name: Annotated[str, Query(max_length=1000, description="The image as the document names it.")] = "",
+    page: Annotated[
+        int | None, Query(ge=1, le=10_000, description="In place of an image a page of a PDF, from 1.")
+    ] = None,
+    width: Annotated[
+        int, Query(ge=LEAST_WIDTH, le=MOST_WIDTH, description="How wide the page is drawn, in pixels.")
+    ] = 1000,
 ) -> Response:
-    """An image that a document shows, where it lies below the indexed folder."""
-    image = await service.collections.document_image(collection, document_id, name)
-    return Response(image.data, media_type=image.media_type, headers={"Cache-Control": "private, no-cache"})
+    """An image that a document shows, where it lies below the indexed folder, or a page of a PDF as PNG.
+
+    `boxes` of evidence count the page's points from the top left corner.
+    """
+    headers = {"Cache-Control": "private, no-cache"}
+    if page is None:
+        image = await service.collections.document_image(collection, document_id, name)
+        return Response(image.data, media_type=image.media_type, headers=headers)
+    picture = await service.collections.page_picture(collection, document_id, page, width)
+    headers |= {"X-Page-Width": f"{picture.width:g}", "X-Page-Height": f"{picture.height:g}"}
+    return Response(picture.png, media_type="image/png", headers=headers)
 
 
 @router.get("/v1/collections/{collection}/passages/{document_id:path}", summary="List passages")

@@ -362,7 +362,10 @@ def _in_table(wordings: Sequence[str], text: str, start: int, end: int) -> tuple
         if small and (leaned_on or not rows):
             return table.start, table.end
         return _run(table, rows, row) if row in rows else (row.start, row.end)
-    led = next((table for table in tables(text) if start < table.start < end), None)
+    led = next((table for table in tables(text) if start < table.start < end <= table.end), None)
+    if led and len(sentence_spans(text[start : led.start])) > 1:
+        # Sentences that answer themselves.
+        led = None
     rows = named(wordings, led).rows if led else ()
     return _run(led, rows, rows[0]) if led and rows and len(rows) < len(led.rows) else None
 

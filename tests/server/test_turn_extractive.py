@@ -146,6 +146,23 @@ def test_a_row_that_was_read_is_quoted_below_its_header() -> None:
     assert all("|" not in one.quote for one in best_sentences("How many users has the large plan?", passages))
 
 
+DELIVERY = """We deliver to Germany and Austria.
+
+| Where | Price |
+|---|---|
+| Germany | 5 EUR |
+| Austria | 9 EUR |
+
+Orders over 60 EUR are delivered free."""
+
+
+def test_sentences_around_a_table_do_not_give_way_to_the_row_that_a_question_names() -> None:
+    sentences = {(1, 0): 0.6, (1, DELIVERY.index("Orders")): 0.3}
+    quotes, sure = nearest_sentences("And to France? Austria", evidence(DELIVERY), chances=sentences)
+    assert sure
+    assert [quote.quote for quote in quotes] == [DELIVERY]
+
+
 OFFICE = "The office is upstairs. Mrs Okafor runs it. Ring twice.\n\nIt closes at noon. On Sundays nobody is there."
 
 

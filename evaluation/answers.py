@@ -17,9 +17,9 @@ import regex
 from evaluation.questions import Question
 from evaluation.run_folder import RunWriter
 from evaluation.sets import EvalSet
-from rewriter.prompts import Prompt, load_prompt
 from server.turn.events import DoneEvent, ErrorEvent, Event, EvidenceEvent, RewriteEvent
-from text.sanitize import escape, fill
+from text.prompts import Prompt, fill, load_prompt
+from text.sanitize import escape
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rewriter.prompted import model_errors
-from rewriter.prompts import Prompt, load_prompt
 from server.engines.base import EngineError
+from text.prompts import Prompt, fill, load_prompt
 from text.recorder import call
-from text.sanitize import escape, fill
+from text.sanitize import escape
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

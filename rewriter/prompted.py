@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, cast
 import regex
 
 from rewriter import guard
-from rewriter.prompts import load_prompt
 from rewriter.protocol import Conversation, Rewrite
+from text.prompts import fill, load_prompt
 from text.recorder import current
-from text.sanitize import escape, fill
+from text.sanitize import escape
 from text.words import words
 
 if TYPE_CHECKING:

@@ -26,10 +26,9 @@ from typing import Any, Generic, Literal, Protocol, Self, TypeAlias, TypeVar
 import regex
 from filelock import FileLock, Timeout
 
-from rewriter.prompts import load_prompt
 from text.languages import NAMES, language_of
 from text.modules import need_extra
-from text.sanitize import Interpolated, fill
+from text.prompts import Interpolated, fill, load_prompt
 
 T = TypeVar("T")
 

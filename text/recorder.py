@@ -37,7 +37,7 @@ from opentelemetry.trace import (
 )
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from text.sanitize import parts_of
+from text.prompts import parts_of
 
 Json: TypeAlias = "str | float | list[Json] | dict[str, Json] | None"
 Label: TypeAlias = str | float
@@ -207,7 +207,7 @@ class Call:
         self.label(**labels)
 
     def prompt(self, messages: Iterable[tuple[str, str]]) -> None:
-        """Record the messages a model is sent, as roles and texts, in the parts that `text.sanitize` knows of.
+        """Record the messages a model is sent, as roles and texts, in the parts that `text.prompts` knows of.
 
         A part is `{message, role, literal}` or `{message, role, value, expression}`.
         """

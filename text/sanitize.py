@@ -15,8 +15,6 @@ Other escaping (markup, names of files) is left to the place that needs it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple, Self
 
 import regex
 
@@ -56,6 +54,13 @@ def is_showable(text: str) -> bool:
     return _UNSAFE.search(text) is None
 
 
+def web_address(value: object) -> str:
+    """`value` if it is an http(s) address a person can open, else ""."""
+    if not isinstance(value, str) or not value.startswith(("http://", "https://")) or len(value) > 2048:
+        return ""
+    return "" if not is_showable(value) or any(sign.isspace() or sign in "<>\"'" for sign in value) else value
+
+
 def seen(text: str) -> str:
     """`text` without what is unsafe to show or invisible: what a person sees is what a model reads."""
     return _UNSEEN.sub("", text)
@@ -75,52 +80,3 @@ _SQUARE = regex.compile(r"\[(?=/?(?:INST|SYS|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RES
 def escape(text: str) -> str:
     """`text` without invisible characters and with template tokens and prompt tags broken at their first sign."""
     return str(_SQUARE.sub("(", _ANGLE.sub("‹", seen(text))))
-
-
-_FIELD = regex.compile(r"\{\{(\w+)\}\}")
-
-
-class PromptPart(NamedTuple):
-    """A stretch of a text: a literal, or a value that the code names `expression`."""
-
-    text: str
-    expression: str = ""
-
-
-class Interpolated(str):
-    """A string of parts. Results of `str`'s own methods are plain strings again."""
-
-    __slots__ = ("parts",)
-    parts: tuple[PromptPart, ...]
-
-    @classmethod
-    def of(cls, parts: Iterable[PromptPart]) -> Self:
-        """The parts joined; empty ones are left out."""
-        nonempty = tuple(part for part in parts if part.text)
-        joined = cls("".join(part.text for part in nonempty))
-        joined.parts = nonempty
-        return joined
-
-
-def parts_of(text: str, expression: str = "") -> tuple[PromptPart, ...]:
-    """The parts of a text: of one that remembers none, itself as the value of `expression`, or as a literal."""
-    return text.parts if isinstance(text, Interpolated) else (PromptPart(str(text), expression),)
-
-
-def fill(template: str, values: Mapping[str, str], missing: Callable[[str], str] | None = None) -> Interpolated:
-    """The template with each `{{name}}` replaced by its value, in one pass: what is filled in is never filled again.
-
-    The values within a value are named after it: `[1].text` within `passages` is `passages[1].text`. A name without a
-    value becomes what `missing` says of it; without that it raises KeyError.
-    """
-    parts, end = list[PromptPart](), 0
-    for match in _FIELD.finditer(template):
-        name = match[1]
-        value = values[name] if missing is None or name in values else missing(name)
-        parts.append(PromptPart(template[end : match.start()]))
-        if isinstance(value, Interpolated):
-            parts += (PromptPart(text, inner and name + inner) for text, inner in value.parts)
-        else:
-            parts.append(PromptPart(value, name))
-        end = match.end()
-    return Interpolated.of((*parts, PromptPart(template[end:])))

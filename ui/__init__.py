@@ -6,9 +6,10 @@ that takes, beforehand and in any thread.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from ui.loading import load_page
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -24,3 +25,29 @@ def mount(app: FastAPI, service: ChatService) -> FastAPI:
     from ui.app import mount_page
 
     return mount_page(app, service)
+
+
+def load_page() -> None:
+    """Import what the page consists of. It takes a second or two, and may be called in any thread."""
+    with _without_stubs():
+        import ui.app  # noqa: F401
+
+
+@contextmanager
+def _without_stubs() -> Iterator[None]:
+    """Keep Gradio from writing a type stub beside each of its components, which is two fifths of its import.
+
+    It looks for a component's source by `inspect.getfile`, and goes on where that raises OSError.
+    """
+    found = inspect.getfile
+
+    def getfile(thing: Any) -> str:
+        if str(getattr(thing, "__module__", "")).startswith("gradio."):
+            raise OSError("no stub is to be written")
+        return found(thing)
+
+    inspect.getfile = getfile  # type: ignore[assignment]  # whose parameter bears a builtin's name
+    try:
+        yield
+    finally:
+        inspect.getfile = found

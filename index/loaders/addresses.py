@@ -18,9 +18,9 @@ from urllib.parse import quote as percent
 
 from index.documents import Document
 from index.loaders.files import SourceFile
-from index.loaders.markdown import web_address
 from index.loaders.reading import one_line
 from text.files import resolved, write_json
+from text.sanitize import web_address
 
 _FILE = ".addresses.json"
 _FIELD, _FIELD_CHARS = "field.", 100

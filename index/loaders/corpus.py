@@ -13,8 +13,9 @@ from pathlib import Path
 
 from index.documents import Document, Metadata, MetadataValue, Section
 from index.errors import LoadError
-from index.loaders.markdown import flat_metadata, web_address
+from index.loaders.markdown import flat_metadata
 from index.loaders.reading import clean, one_line, opened
+from text.sanitize import web_address
 
 # A corpus is bounded by row: no row is larger than a file may be, and the file may hold many.
 _FILE_TO_ROW = 32

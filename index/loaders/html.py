@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from index.documents import LINKS, Document, MetadataValue
 from index.errors import LoadError
-from index.loaders.markdown import outline, web_address
+from index.loaders.markdown import outline
 from index.loaders.reading import clean, decode, one_line, read_bytes, title_from_name
+from text.sanitize import web_address
 
 if TYPE_CHECKING:
     from bs4 import BeautifulSoup, Tag

@@ -26,7 +26,7 @@ from index.documents import Document, Metadata, MetadataValue, Section
 from index.errors import LoadError
 from index.loaders.reading import one_line, read_text, title_from_name
 from text.blocks import block_parser, blocks, line_starts
-from text.sanitize import is_showable
+from text.sanitize import web_address
 from text.sentences import trim
 
 _MAX_BLOCK = 64 * 1024
@@ -76,13 +76,6 @@ def flat_metadata(values: Mapping[Any, Any]) -> dict[str, MetadataValue]:
         if scalar is not None:
             flat[key] = scalar
     return flat
-
-
-def web_address(value: object) -> str:
-    """`value` if it is an http(s) address a person can open, else ""."""
-    if not isinstance(value, str) or not value.startswith(("http://", "https://")) or len(value) > 2048:
-        return ""
-    return "" if not is_showable(value) or any(sign.isspace() or sign in "<>\"'" for sign in value) else value
 
 
 def _scalar(value: object) -> MetadataValue | None:

@@ -1,7 +1,7 @@
 """Hand-off: a way from the chat to a person, with the conversation and the visitor's consent.
 
-`handoffs` says when it is offered and takes a request, `store` keeps it, and `delivering` brings it to where people
-work until it has arrived. `asking` tells who asks for a person.
+`handoffs` says when it is offered, shows the form and takes a request, `store` keeps it, and `delivering` brings it to
+where people work until it has arrived. `asking` tells who asks for a person.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ plugin = Plugin(
     routers=("plugins.handoff.handoffs:router",),
     tables=("plugins.handoff.store:TABLES",),
     tasks=("plugins.handoff.delivering:deliver",),
-    page_calls={"hand_over": "plugins.handoff.page:hand_over"},
-    turn_parts=("plugins.handoff.page:offer",),
-    replies=("plugins.handoff.page:replier",),
+    page_calls={"hand_over": "plugins.handoff.handoffs:send_form"},
+    turn_parts=("plugins.handoff.handoffs:offer_below",),
+    replies=("plugins.handoff.handoffs:replier",),
     standing_messages=(TALK,),
     visitor_calls=frozenset({"hand_over"}),
 )

@@ -7,24 +7,30 @@ import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, TypeAlias
+from pathlib import Path as FilePath
+from typing import Annotated, Any, Literal, TypeAlias
 
 from fastapi import APIRouter, Depends, Path
+from markupsafe import Markup
 from pydantic import Field
 
 from plugins.handoff import HandoffSettings, store
-from plugins.handoff.asking import mentions_person
+from plugins.handoff.asking import mentions_person, wants_person
 from plugins.handoff.delivering import Content, Exchange
 from plugins.handoff.store import HandoffRecord
 from server.api.dependencies import Listing, Service, StrictBody
 from server.api.security.throttle import network
-from server.chat import StoredTurn
+from server.chat import ChatError, ChatService, StoredTurn
 from server.chat.authorization import MAX_LISTED, ServiceBase, requires
 from server.chat.error_mapping import Conflict, Forbidden, InvalidRequest, LimitReached, clean
+from server.chat.service import ServiceCore
 from server.store import turns
 from server.store.records import View
+from server.turn.run import Replier
+from server.turn.system_messages import A_PERSON
 from text.sanitize import is_showable, sanitize_line, sanitize_text
 from text.translation import gettext
+from ui.templates import render
 
 MAX_MESSAGE_CHARS, MAX_CONTACT_CHARS = 4000, 254
 PER_HOUR = 30
@@ -33,6 +39,8 @@ TURNS = 20
 """Turns that go along, the newest."""
 _MARKERS = re.compile(r" ?\[\d{1,3}\]")
 _CONTACT = re.compile(r"[^\s@<>,;:\"()\[\]\\]+@[^\s@<>,;:\"()\[\]\\]+\.[^\s@<>,;:\"()\[\]\\.]+")
+
+_FORM = FilePath(__file__).parent / "handoff.html"
 
 router = APIRouter(tags=["Hand-off"])
 
@@ -177,3 +185,32 @@ def reason(turns: Sequence[StoredTurn], turn_id: str) -> Reason:
         return "asked"
     both = [*before, turn]
     return "doubted" if len(both) == 2 and all(one.done is not None and one.done.doubted for one in both) else ""
+
+
+async def offer_below(service: ChatService, turn_id: str) -> Markup:
+    """Return what is offered below a turn; nothing to those whose turn it is not."""
+    try:
+        offered = await HandoffService(service.core, service.principal).offer(turn_id)
+    except ChatError:
+        return Markup("")
+    return render(_FORM, offer=offered, key=turn_id, sent=False) if offered.kind else Markup("")
+
+
+def replier(core: ServiceCore) -> Replier | None:
+    """Return what replies to whoever asks for a person and for nothing else; None while nobody is offered."""
+    if not core.settings.of(HandoffSettings).enabled:
+        return None
+    return lambda text: gettext(A_PERSON) if wants_person(text) else ""
+
+
+async def send_form(
+    service: ChatService,
+    turn: str,
+    consent: bool,
+    contact: Annotated[str, Field(max_length=MAX_CONTACT_CHARS)] = "",
+    message: Annotated[str, Field(max_length=MAX_MESSAGE_CHARS)] = "",
+) -> dict[str, Any]:
+    """→ `{html}` that stands in place of the form."""
+    new = NewHandoff(consent=consent, contact=contact, message=message)
+    await HandoffService(service.core, service.principal).hand_over(turn, new)
+    return {"html": str(render(_FORM, offer=None, key=turn, sent=True))}

@@ -7,6 +7,6 @@ from server.plugins import Plugin
 plugin = Plugin(
     name="mcp",
     summary="Let agents search, ask and read over the Model Context Protocol.",
-    routers=("plugins.mcp.endpoint:router",),
+    routers=("plugins.mcp.tools:router",),
     commands={"mcp": "plugins.mcp.stdio:app"},
 )

@@ -6,13 +6,19 @@ prompts, and is announced as quoted. Each call acts for one principal, by the sa
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
+from functools import cache
 from importlib.metadata import version
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote, unquote
 
+from fastapi import APIRouter
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from server.chat import (
     ChatError,
@@ -29,6 +35,7 @@ from text.sanitize import escape
 
 if TYPE_CHECKING:
     from mcp.server import Server, ServerRequestContext
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 
 MAX_TEXT = 4_000
@@ -249,3 +256,41 @@ def make_server(acting: ServiceOf) -> Server[Any]:
 def _schema(tool: type[BaseModel]) -> dict[str, Any]:
     schema = tool.model_json_schema()
     return {key: value for key, value in schema.items() if key not in ("title", "description")}
+
+
+router = APIRouter()
+
+
+class McpEndpoint:
+    """`POST /mcp`: the tools as streamable HTTP, on the server's port and behind the same checks.
+
+    No state is kept between requests, so that any server behind a balancer answers any of them. The SDK takes a second
+    to load, which the first request pays.
+    """
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        manager = await asyncio.to_thread(_manager)
+        async with manager.run():
+            await manager.handle_request(scope, receive, send)
+
+
+@cache
+def _server() -> Any:
+    return make_server(_service_of)
+
+
+def _manager() -> StreamableHTTPSessionManager:
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+    return StreamableHTTPSessionManager(_server(), stateless=True)
+
+
+def _service_of(context: Any) -> ChatService:
+    scope = context.request.scope
+    service: ChatService = scope["app"].state.service
+    # A request that came without a principal would be a mistake of ours, and fails.
+    return service.as_principal(scope["state"]["principal"])
+
+
+if find_spec("mcp"):
+    router.routes.append(Route("/mcp", McpEndpoint(), methods=["POST"], include_in_schema=False))

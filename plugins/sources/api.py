@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlencode, urlsplit
 
-from index.loaders.markdown import web_address
 from plugins.sources.fetcher import Fetcher
 from plugins.sources.source import Guard, Item, Known, Pause, Source, SourceError, size_problem
-from text.sanitize import sanitize_line
+from text.sanitize import sanitize_line, web_address
 
 LIST_BYTES = 64 << 20
 """An answer of the API at most, and all of a list together."""

@@ -22,14 +22,14 @@ from typing import NamedTuple
 
 import regex
 
-from rewriter.prompts import Prompt, load_prompt
 from rewriter.protocol import Conversation
 from server.settings import HouseInstructions, LLMSettings
 from server.turn.citations import escape_citations
 from server.turn.events import Evidence
 from server.turn.models import AnswerStyle, PromptMessage
 from server.turn.tables import with_rows_said
-from text.sanitize import Interpolated, PromptPart, escape, fill, parts_of
+from text.prompts import Interpolated, Prompt, PromptPart, fill, load_prompt, parts_of
+from text.sanitize import escape
 from text.sentences import sentence_spans
 
 MESSAGE_OVERHEAD = 8

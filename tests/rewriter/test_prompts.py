@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rewriter.prompts import load_prompt
+from text.prompts import load_prompt
 from text.sanitize import escape
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from text.sanitize import Interpolated, PromptPart, fill, parts_of
+from text.prompts import Interpolated, PromptPart, fill, parts_of
 
 TEXTS = st.text(alphabet="ab{}\n é", max_size=12)
 

@@ -17,11 +17,19 @@ from plugins.handoff.tests.stand_ins import TOKEN, Desk, http_desk, mail_desk
 from testing.openai_server import FakeOpenAIServer
 from testing.plugin import PluginContract
 from tests.serving import MakeSettings, Running, Serve
+from tests.ui.conftest import site, visitor
+from tests.ui.site import violations
 
 if TYPE_CHECKING:
     import httpx
 
+    from tests.ui.conftest import Visitor
+    from tests.ui.site import Site
+
+__all__ = ["site", "visitor"]
+
 HERE = ("127.0.0.1",)
+SETTINGS = '[plugins.handoff]\nkind = "webhook"\naddress = "http://127.0.0.1:9/"\nsecret = "s"\n'
 LEAVE, UNKNOWN = "How long does parental leave last?", "How many moons does Saturn have?"
 
 
@@ -262,6 +270,30 @@ def test_a_link_is_only_shown(serve: Serve, settings_for: MakeSettings) -> None:
 def test_every_kind_has_its_adapter() -> None:
     kinds = HandoffSettings.model_fields["kind"].annotation.__args__  # type: ignore[union-attr]
     assert set(delivering.ADAPTERS) == set(kinds) - {"", "link"}
+
+
+@pytest.mark.browser
+@pytest.mark.extended
+def test_a_refused_turn_is_handed_over_with_consent(visitor: Visitor, site: Site) -> None:
+    page = visitor.page
+    visitor.ask("How often should I descale the kettle?")
+    visitor.ask("Where is the ladle?", "refused")
+    page.get_by_text("Ask a person").click()
+    assert page.locator("[data-form]").count() == 1, "the answered turn offers nobody"
+    assert violations(page) == []
+    page.get_by_label("What is still open?").fill("The ladle <img src=x onerror=window.owned=1>")
+    page.get_by_label("Your e-mail address").fill("ada@example.org")
+    page.locator('[data-call="hand_over"]').click()
+    assert page.get_by_label("What is still open?").is_visible(), "nothing is sent without consent"
+    page.get_by_label("This conversation may be sent").check()
+    page.locator('[data-call="hand_over"]').click()
+    page.locator(".banner", has_text="Your conversation was passed on to a person.").wait_for()
+    service = site.service
+    (row,) = site.ask(HandoffService(service.core, service.principal).listing())
+    assert (row.reason, row.delivered) == ("refused", None)
+    page.reload()
+    page.wait_for_selector(".turn:nth-child(2)[data-state=refused]")
+    assert page.locator("[data-form]").count() == 0
 
 
 class TestPlugin(PluginContract):

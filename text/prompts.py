@@ -1,0 +1,82 @@
+"""Prompts: Markdown files in a package's folder, versioned by their content, and filled so that each part is known.
+
+Each package keeps its own files; the values that fill them, and how hostile text is escaped, are decided where they are
+used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import NamedTuple, Self
+
+_FIELD = re.compile(r"\{\{(\w+)\}\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A prompt's text, and a version that changes whenever the text does (12 hex digits of its SHA-256)."""
+
+    name: str
+    text: str
+    version: str
+
+
+@cache
+def load_prompt(package: str, name: str) -> Prompt:
+    """The prompt in `<name>.md` of a package such as `rewriter.prompts`, white space at both ends cut.
+
+    Raises FileNotFoundError where the package has no such file.
+    """
+    text = files(package).joinpath(f"{name}.md").read_text(encoding="utf-8").strip()
+    return Prompt(name, text, hashlib.sha256(text.encode()).hexdigest()[:12])
+
+
+class PromptPart(NamedTuple):
+    """A stretch of a text: a literal, or a value that the code names `expression`."""
+
+    text: str
+    expression: str = ""
+
+
+class Interpolated(str):
+    """A string of parts. Results of `str`'s own methods are plain strings again."""
+
+    __slots__ = ("parts",)
+    parts: tuple[PromptPart, ...]
+
+    @classmethod
+    def of(cls, parts: Iterable[PromptPart]) -> Self:
+        """The parts joined; empty ones are left out."""
+        nonempty = tuple(part for part in parts if part.text)
+        joined = cls("".join(part.text for part in nonempty))
+        joined.parts = nonempty
+        return joined
+
+
+def parts_of(text: str, expression: str = "") -> tuple[PromptPart, ...]:
+    """The parts of a text: of one that remembers none, itself as the value of `expression`, or as a literal."""
+    return text.parts if isinstance(text, Interpolated) else (PromptPart(str(text), expression),)
+
+
+def fill(template: str, values: Mapping[str, str], missing: Callable[[str], str] | None = None) -> Interpolated:
+    """The template with each `{{name}}` replaced by its value, in one pass: what is filled in is never filled again.
+
+    The values within a value are named after it: `[1].text` within `passages` is `passages[1].text`. A name without a
+    value becomes what `missing` says of it; without that it raises KeyError.
+    """
+    parts, end = list[PromptPart](), 0
+    for match in _FIELD.finditer(template):
+        name = match[1]
+        value = values[name] if missing is None or name in values else missing(name)
+        parts.append(PromptPart(template[end : match.start()]))
+        if isinstance(value, Interpolated):
+            parts += (PromptPart(text, inner and name + inner) for text, inner in value.parts)
+        else:
+            parts.append(PromptPart(value, name))
+        end = match.end()
+    return Interpolated.of((*parts, PromptPart(template[end:])))

@@ -61,8 +61,8 @@ def history_of(rewrite: TraceStep | None) -> list[dict[str, Any]]:
 
 
 def passages_of(step: TraceStep) -> list[dict[str, Any]]:
-    passages: Any = step.outputs["passages"]
-    return list(passages)
+    output: Any = step.output
+    return list(output["passages"])
 
 
 class RecordedModels:
@@ -104,21 +104,21 @@ class _RecordedRewriter:
     def __init__(self, trace: Trace, another: str) -> None:
         self._trace, self._another = trace, another
         step = find_step(trace, "rewrite")
-        self.name = str(step.attributes["rewriter"]) if step else "none"
+        self.name = str(step.values["rewriter"]) if step else "none"
 
     def rewrite(self, conversation: Conversation, question: str) -> Rewrite:
         # Of a question that is answered in parts, the whole; a reply to a question back comes resolved.
         if self._another and (question == self._trace.question or "split" not in self._trace.attributes):
             return Rewrite(self._another, "rewrite", confidence=1.0)
         current().label(replayed="record")
-        outputs: Mapping[str, Any] = self._step(conversation, question).outputs
+        output: Any = self._step(conversation, question).output
         return Rewrite(
-            outputs["text"],
-            outputs["decision"],
-            outputs["confidence"],
-            reason=outputs["reason"],
-            expansion=tuple(Term(**term) for term in outputs["expansion"]),
-            history_probability=outputs["history_probability"],
+            output["text"],
+            output["decision"],
+            output["confidence"],
+            reason=output["reason"],
+            expansion=tuple(Term(**term) for term in output["expansion"]),
+            history_probability=output["history_probability"],
         )
 
     def _step(self, conversation: Conversation, question: str) -> TraceStep:
@@ -235,15 +235,15 @@ class _RecordedModel:
             async for chunk in real.astream(list(messages), **options):
                 yield chunk
             return
-        attributes: Mapping[str, Any] = step.attributes
-        metadata = {name: attributes[name] for name in ("parameters", "mean_logprob", "logprobs") if name in attributes}
+        values: Mapping[str, Any] = step.values
+        metadata = {name: values[name] for name in ("parameters", "mean_logprob", "logprobs") if name in values}
         current().label(replayed="record")
         current().record(**metadata)
-        outputs: Mapping[str, Any] = step.outputs
-        text, pieces = outputs["text"], outputs["pieces"]
-        read, written = attributes["prompt_tokens"], attributes["completion_tokens"]
+        output: Any = step.output
+        text, pieces = output["text"], output["pieces"]
+        read, written = values["prompt_tokens"], values["completion_tokens"]
         cost = UsageMetadata(input_tokens=read, output_tokens=written, total_tokens=read + written)
-        ended = {"finish_reason": attributes.get("finish_reason", "")}
+        ended = {"finish_reason": values.get("finish_reason", "")}
         for n, length in enumerate(pieces, start=1):
             last = n == len(pieces)
             yield AIMessageChunk(
@@ -405,10 +405,10 @@ class _ReplaySearch(TurnSearch):
             return TurnSearch.sentence_chances(self, plan, passages, hits, scorer)
         with current().begin("sentences", step.source) as this:
             this.inputs(**step.inputs)
-            this.output(step.outputs)
+            this.output(step.output)
             this.label(replayed="record")
-        chances: Any = step.outputs["result"]
-        return {(n, at): chance for n, at, chance in chances}
+        output: Any = step.output
+        return {(n, at): chance for n, at, chance in output["result"]}
 
 
 def _named(name: str, hits: Sequence[Hit], searched: Searchable) -> list[Passage]:

@@ -20,8 +20,7 @@ _NOT_COMPARED = frozenset({"replayed"})
 
 
 def calls(trace: Trace) -> list[dict[str, Any]]:
-    """Every call in order of execution, the turn first: `id`, `parent`, `name`, `started`, `seconds`, `inputs`,
-    `output`, `values`, `prompt`, `error`, `message` and `source`."""
+    """Every call in order of execution, the turn first, as `Recording.calls` tells them."""
     values = {
         "status": trace.status,
         "engine": trace.engine,
@@ -33,10 +32,10 @@ def calls(trace: Trace) -> list[dict[str, Any]]:
         started=trace.created,
         seconds=trace.seconds,
         inputs={"question": trace.question, **trace.request} if trace.question else {},
-        outputs={"answer": trace.answer} if trace.question else {},
-        attributes={**values, **trace.attributes},
+        output={"answer": trace.answer} if trace.question else None,
+        values={**values, **trace.attributes},
         error="failed" if trace.status == "failed" else "",
-        span_id=trace.span_id,
+        id=trace.span_id,
         calls=trace.steps,
     )
     return list(_told(turn, None))
@@ -44,13 +43,9 @@ def calls(trace: Trace) -> list[dict[str, Any]]:
 
 def _told(step: TraceStep, parent: str | None) -> Iterator[dict[str, Any]]:
     """A call, and those within it."""
-    same = {
-        field: getattr(step, field) for field in ("name", "started", "seconds", "inputs", "error", "message", "source")
-    }
-    texts = {"output": step.outputs, "values": step.attributes, "prompt": list(step.prompt)}
-    yield {"id": step.span_id, "parent": parent, **same, **texts}
+    yield {name: value for name, value in step if name != "calls"} | {"parent": parent}
     for below in step.calls:
-        yield from _told(below, step.span_id)
+        yield from _told(below, step.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +104,7 @@ def grafted(replayed: Trace, record: Trace) -> Trace:
 
     def whole(step: TraceStep) -> TraceStep:
         then = steps.get(step.name)
-        if then is None or step.attributes.get("replayed") != "record":
+        if then is None or step.values.get("replayed") != "record":
             return step
         return step.model_copy(update={"calls": then.calls, "started": then.started, "seconds": then.seconds})
 

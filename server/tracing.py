@@ -162,19 +162,4 @@ def _trace(turn: Call, status: TurnStatus) -> Trace:
 
 
 def _step(call: Mapping[str, Any], below: Mapping[str, Sequence[Mapping[str, Any]]]) -> TraceStep:
-    output = call["output"]
-    return TraceStep(
-        name=call["name"],
-        started=call["started"],
-        seconds=call["seconds"],
-        inputs=call["inputs"],
-        outputs=output if isinstance(output, dict) else {} if output is None else {"result": output},
-        attributes=call["values"],
-        prompt=tuple(call["prompt"]),
-        error=call["error"],
-        message=call["message"],
-        source=call["source"],
-        span_id=call["id"],
-        parent_id=call["parent"],
-        calls=tuple(_step(inner, below) for inner in below.get(call["id"], ())),
-    )
+    return TraceStep(**call, calls=tuple(_step(inner, below) for inner in below.get(call["id"], ())))

@@ -102,7 +102,7 @@ class ReplayedTurn:
         lines = path.read_text("utf-8").splitlines() if path.exists() else []
         rewrite = next((step for step in self.trace.steps if step.name == "rewrite"), None)
         inputs: Mapping[str, Any] = rewrite.inputs if rewrite else {}
-        searched: Mapping[str, Any] = rewrite.outputs if rewrite else {}
+        searched: Any = (rewrite and rewrite.output) or {}
         cited = [citation for event in self.events if event.type == "done" for citation in event.citations]
         name, n = self.record.turn_id, sum(json.loads(line)["id"].startswith(self.record.turn_id) for line in lines)
         row = {

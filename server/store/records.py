@@ -159,26 +159,27 @@ class Job(View):
 
 
 class TraceStep(View):
-    """A call of a turn, with those made within it. `inputs`, `outputs` and `prompt` are empty where content is not
-    recorded.
+    """A call of a turn as `text.recorder` tells it, with those made within it.
+
+    `inputs`, `output` and `prompt` are empty where content is not recorded.
 
     `prompt` holds the parts of what a model was sent, in order: `{message, role, literal}`, or
     `{message, role, value, expression}`; of one message they join to exactly its text. `source` is where in the code it
-    was called. `span_id` and `parent_id` are OpenTelemetry's, in hexadecimal.
+    was called. `id` and `parent` are OpenTelemetry's ids of the spans, in hexadecimal.
     """
 
+    id: str = ""
+    parent: str | None = None
     name: str
     started: float
     seconds: float
     inputs: dict[str, object] = {}
-    outputs: dict[str, object] = {}
-    attributes: dict[str, object] = {}
+    output: object = None
+    values: dict[str, object] = {}
     prompt: tuple[dict[str, object], ...] = ()
     error: str = ""
     message: str = ""
     source: str = ""
-    span_id: str = ""
-    parent_id: str = ""
     calls: tuple[TraceStep, ...] = ()
 
 

@@ -157,8 +157,8 @@ def test_a_trace_tells_every_step(running: Any) -> None:
     assert {"wait", "rewrite", "search", "evidence", "generate"} <= set(steps)
     assert trace["collection_version"]
     assert trace["engine"].startswith("openai:")
-    assert steps["generate"]["attributes"]["prompt_tokens"] == 50
-    assert steps["generate"]["outputs"]["answer"] == "Parental leave lasts ten weeks. [1]"
+    assert steps["generate"]["values"]["prompt_tokens"] == 50
+    assert steps["generate"]["output"]["answer"] == "Parental leave lasts ten weeks. [1]"
     assert steps["rewrite"]["inputs"]["question"] == "How long is parental leave?"
 
 

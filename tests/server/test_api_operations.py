@@ -141,7 +141,7 @@ def test_spans_without_content_hold_no_text() -> None:
     root = next(span for span in spans if span.name == "turn")
     assert all(span.parent.span_id == root.context.span_id for span in spans if span.parent is not None)
     assert "secret" not in kept.model_dump_json()
-    assert [step.attributes for step in kept.steps] == [{"decision": "keep"}, {"prompt_tokens": 3}]
+    assert [step.values for step in kept.steps] == [{"decision": "keep"}, {"prompt_tokens": 3}]
 
 
 def test_every_reference_in_the_description_of_the_api_resolves(running: Any) -> None:

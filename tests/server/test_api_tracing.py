@@ -30,8 +30,8 @@ def test_a_turn_joins_the_trace_of_its_caller_and_takes_the_model_along(running:
 
     assert trace["trace_id"] == CALLER
     assert list(steps) == ["wait", "rewrite", "search", "evidence", "generate"]
-    assert {step["parent_id"] for step in steps.values()} == {trace["span_id"]}
-    assert llm.headers[-1]["traceparent"] == f"00-{CALLER}-{steps['generate']['span_id']}-01"
+    assert {step["parent"] for step in steps.values()} == {trace["span_id"]}
+    assert llm.headers[-1]["traceparent"] == f"00-{CALLER}-{steps['generate']['id']}-01"
 
 
 def test_without_a_caller_a_turn_has_a_trace_of_its_own(running: Any, llm: Any) -> None:
@@ -50,8 +50,8 @@ def test_two_turns_at_once_do_not_mix(running: Any, llm: Any) -> None:
     assert [trace["trace_id"] for trace in traces] == callers
     for trace in traces:
         assert [step["name"] for step in trace["steps"]] == ["wait", "rewrite", "search", "evidence", "generate"]
-        assert {step["parent_id"] for step in trace["steps"]} == {trace["span_id"]}
-        generate = trace["steps"][-1]["span_id"]
+        assert {step["parent"] for step in trace["steps"]} == {trace["span_id"]}
+        generate = trace["steps"][-1]["id"]
         sent = f"00-{trace['trace_id']}-{generate}-01"
         assert [headers["traceparent"] for headers in llm.headers].count(sent) == 1
 
@@ -90,7 +90,7 @@ def test_a_turn_that_fails_is_marked_in_its_trace(running: Any, llm: Any) -> Non
         trace = client.get(f"/v1/turns/{answer.headers['X-Turn-Id']}/trace").json()
 
     assert trace["status"] == "failed"
-    assert trace["steps"][-1]["attributes"]["error"] == "llm_failed"
+    assert trace["steps"][-1]["values"]["error"] == "llm_failed"
     assert "generate" in [step["name"] for step in trace["steps"]]
 
 
@@ -106,7 +106,7 @@ def test_the_parts_of_the_prompt_join_to_what_the_model_was_sent(running: Any, l
     named = {part["expression"]: part["value"] for part in generate["prompt"] if "expression" in part}
     assert named["question"] == QUESTION
     assert "passages[1].text" in named
-    assert '"temperature"' in generate["attributes"]["parameters"]
+    assert '"temperature"' in generate["values"]["parameters"]
 
 
 def test_a_search_tells_what_it_is_made_of(running: Any) -> None:
@@ -114,5 +114,5 @@ def test_a_search_tells_what_it_is_made_of(running: Any) -> None:
     search = next(step for step in trace["steps"] if step["name"] == "search")
 
     assert [call["name"] for call in search["calls"]] == ["encode", "bm25", "dense", "fuse"]
-    assert {call["parent_id"] for call in search["calls"]} == {search["span_id"]}
+    assert {call["parent"] for call in search["calls"]} == {search["id"]}
     assert search["inputs"]["queries"][0]["text"] == QUESTION

@@ -330,9 +330,9 @@ def test_the_steps_are_told_with_content_apart() -> None:
 
     assert [step.name for step in steps] == ["rewrite", "search", "rerank", "sentences", "generate"]
     assert all(step.seconds >= 0 and step.started > 1e9 for step in steps)
-    assert "How long is leave?" not in str([dict(step.attributes) for step in steps])
+    assert "How long is leave?" not in str([dict(step.values) for step in steps])
     assert LEAVE in str(steps[-1].prompt)
-    assert steps[-1].outputs["text"] == "Ten weeks [1]."
+    assert steps[-1].output["text"] == "Ten weeks [1]."
 
 
 def test_many_turns_run_at_once() -> None:

@@ -34,14 +34,14 @@ def large(turn: str) -> Trace:
                 name="vote",
                 started=2.0 + n,
                 seconds=(n * 39 + k) / 1e4,
-                span_id=f"{n}-{k}",
-                parent_id=str(n),
+                id=f"{n}-{k}",
+                parent=str(n),
                 prompt=prompt if k == 0 else (),
-                attributes={"score": k % 7, "note": HOSTILE},
+                values={"score": k % 7, "note": HOSTILE},
             )
             for k in range(39)
         )
-        groups.append(TraceStep(name="paragraph", started=2.0 + n, seconds=1.0, span_id=str(n), calls=below))
+        groups.append(TraceStep(name="paragraph", started=2.0 + n, seconds=1.0, id=str(n), calls=below))
     return Trace(
         turn_id=turn, conversation_id=None, collection="docs", collection_version="v", engine="none", status="answered",
         created=1.0, seconds=60.0, steps=tuple(groups), question=HOSTILE, span_id="root",

@@ -101,8 +101,8 @@ const told = (call) => {
     }
   }
   for (const name of ["inputs", "values", "output"]) {
-    const said = call[name] || {};
-    if (!Object.keys(said).length) continue;
+    const said = call[name];
+    if (said === null || (typeof said === "object" && !Object.keys(said).length)) continue;
     const folded = element("details");
     // A prompt says most of its call; the rest, lengths of its pieces among it, is there to unfold.
     folded.open = !call.prompt.length;

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 
 from server.plugins import parts
 from server.processes import has_gpu, machine_cores, machine_memory
-from server.settings import SERVERS, IndexSettings, Settings
+from server.settings import SERVERS, IndexSettings, LLMSettings, Settings
 from text.modules import unreachable
 from text.sanitize import without_credentials
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     import httpx
 
     from index.collection import Collection
+    from server.engines import RemoteEngine
 
 LITTLE_ROOM = 2 << 30
 NO_ROOM = 256 << 20
-ANSWER_SECONDS = 5.0
 PACE_TOKENS, PACE_SECONDS = 64, 20.0
 _WRITTEN = re.compile(r'"content":\s*"(?!")')
 
@@ -379,65 +379,43 @@ def _look(client: httpx.Client, url: str) -> NearbyServer | None:
 def _remote(settings: Settings) -> Finding:
     import httpx
 
-    address = without_credentials(settings.llm.address)
-    key = settings.llm.api_key.get_secret_value()
-    try:
-        answer = httpx.get(
-            f"{settings.llm.address}/models",
-            headers={"Authorization": f"Bearer {key}"} if key else {},
-            timeout=ANSWER_SECONDS,
-        )
-        answer.raise_for_status()
-        names = [str(row["id"]) for row in answer.json()["data"]]
-    except httpx.HTTPStatusError as error:
-        status = error.response.status_code
-        remedy = "Set llm.api_key." if status in (401, 403) else "The address ends in /v1 on most servers."
-        return Finding("answers", "fail", f"{address} answers with HTTP {status}", remedy)
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        return Finding(
-            "answers", "fail", f"{address} cannot be reached ({error})", "Start that server, or correct llm.model."
-        )
-    except (ValueError, KeyError, TypeError):
-        return Finding(
-            "answers", "fail", f"{address} is no OpenAI-compatible server", "Correct llm.model; it often ends in /v1."
-        )
-    wanted = settings.llm.asked_name
-    if wanted and settings.llm.server:
-        from server.engines import EngineError
-        from server.engines.remote import demand_listed
+    from server.engines import EngineError, RemoteEngine
 
-        try:
-            wanted = demand_listed(settings.llm, names)
-        except EngineError as error:
-            return Finding("answers", "fail", str(error), "Name one of those in llm.model.")
+    llm, engine = settings.llm, RemoteEngine(settings)
+    try:
+        engine.start()
+    except EngineError as error:
+        return Finding("answers", "fail", without_credentials(str(error)))
+    finally:
+        engine.stop()
+    address = without_credentials(engine.address)
     rewriting = settings.rewriter.model_name if settings.rewriter.kind == "prompted" else ""
-    for setting, name in (("llm", wanted), ("rewriter", rewriting)):
-        if name and name not in names:
+    for setting, name in (("llm", "" if llm.server else llm.asked_name), ("rewriter", rewriting)):
+        if name and name not in engine.listed:
             return Finding(
                 "answers",
                 "fail",
                 f"{address} has no model {name!r}",
-                f"Set {setting}.model_name to one of {', '.join(names)}.",
+                f"Set {setting}.model_name to one of {', '.join(engine.listed)}.",
             )
-    chosen = wanted or next(iter(names), "")
     try:
-        return Finding("answers", "ok", f"{chosen or 'a model'} at {address}, {_pace(settings, chosen)}")
+        return Finding("answers", "ok", f"{engine.model} at {address}, {_pace(llm, engine)}")
     except httpx.HTTPError as error:
-        what = f"{chosen or 'a model'} at {address} wrote nothing within {PACE_SECONDS:.0f} s ({error})"
+        what = f"{engine.model} at {address} wrote nothing within {PACE_SECONDS:.0f} s ({error})"
         return Finding("answers", "warn", what, "Look into that server's log, or choose another model.")
 
 
-def _pace(settings: Settings, model: str) -> str:
+def _pace(llm: LLMSettings, engine: RemoteEngine) -> str:
     """Say how fast a model at an address writes, by a short answer of its. Raises httpx.HTTPError."""
     import httpx
 
-    key = settings.llm.api_key.get_secret_value()
+    key = llm.api_key.get_secret_value()
     asked = {"role": "user", "content": "Count from 1 to 40."}
     began, times = time.monotonic(), list[float]()
     with httpx.stream(
         "POST",
-        f"{settings.llm.address}/chat/completions",
-        json={"model": model, "messages": [asked], "max_tokens": PACE_TOKENS, "temperature": 0, "stream": True},
+        f"{engine.address}/chat/completions",
+        json={"model": engine.model, "messages": [asked], "max_tokens": PACE_TOKENS, "temperature": 0, "stream": True},
         headers={"Authorization": f"Bearer {key}"} if key else {},
         timeout=PACE_SECONDS,
     ) as answer:

@@ -51,8 +51,8 @@ class RemoteEngine(Engine):
 
     def __init__(self, settings: Settings) -> None:
         self._llm = settings.llm
-        self._base_url = settings.llm.address
-        self._model = settings.llm.asked_name
+        self.address = settings.llm.address
+        self.model = settings.llm.asked_name
         self._lock = threading.Lock()
         self._served_by: ServedBy = ""
         self._salt = ""
@@ -63,8 +63,13 @@ class RemoteEngine(Engine):
 
     @property
     def name(self) -> str:
-        model = self._model or "first model"
-        return f"openai:{model}@{urlsplit(self._base_url).hostname or self._base_url}"
+        model = self.model or "first model"
+        return f"openai:{model}@{urlsplit(self.address).hostname or self.address}"
+
+    @property
+    def listed(self) -> list[str]:
+        """The models that the server listed when it was asked for them."""
+        return list(self._windows)
 
     def start(self) -> None:
         """Ask the server for its models. Raises EngineUnreachable.
@@ -77,19 +82,19 @@ class RemoteEngine(Engine):
             timeout = request_timeout(self._llm)
             client = httpx.Client(timeout=timeout, verify=_tls(), event_hooks=TRACED)
             try:
-                self._base_url, listed = self._find(client)
-                if not self._model and not listed:
+                self.address, listed = self._find(client)
+                if not self.model and not listed:
                     raise EngineUnreachable(
-                        f"The server at {self._base_url} lists no model: check that llm.model is the address of an "
+                        f"The server at {self.address} lists no model: check that llm.model is the address of an "
                         "OpenAI-compatible server, or name a model with llm.model_name."
                     )
-                if self._llm.server and self._model:
-                    self._model = demand_listed(self._llm, listed)
+                if self._llm.server and self.model:
+                    self.model = demand_listed(self._llm, listed)
             except EngineUnreachable:
                 client.close()
                 raise
-            self._model = self._model or listed[0]
-            self.window = self._windows.get(self._model, 0)
+            self.model = self.model or listed[0]
+            self.window = self._windows.get(self.model, 0)
             # How many turns run at once is the service's decision: a pool of its own would let others starve.
             unbounded = httpx.Limits(max_connections=None, max_keepalive_connections=50)
             self._clients = (
@@ -114,7 +119,7 @@ class RemoteEngine(Engine):
         if clients is None:
             return False
         try:
-            answer = clients[0].get(f"{self._base_url}/models", headers=self._headers(), timeout=_HEALTH_SECONDS)
+            answer = clients[0].get(f"{self.address}/models", headers=self._headers(), timeout=_HEALTH_SECONDS)
         except httpx.HTTPError:
             return False
         # A server that lists no models, but answers, may still chat.
@@ -124,12 +129,12 @@ class RemoteEngine(Engine):
         """A model that talks to the server. Raises EngineUnreachable before `start` and after `stop`."""
         clients = self._clients
         if clients is None:
-            raise EngineUnreachable(f"The connection to {self._base_url} is not started.")
+            raise EngineUnreachable(f"The connection to {self.address} is not started.")
         if self._chat_model is None:
             self._chat_model = openai_chat_model(
                 self._llm,
-                self._base_url,
-                self._model,
+                self.address,
+                self.model,
                 clients,
                 retries=_RETRIES,
                 cache_salt=self._salt,
@@ -139,12 +144,12 @@ class RemoteEngine(Engine):
 
     def _find(self, client: httpx.Client) -> tuple[str, list[str]]:
         """The base URL that answers, and the models listed there."""
-        names = self._list(client, self._base_url)
-        if names is None and not self._base_url.endswith("/v1"):
-            names = self._list(client, f"{self._base_url}/v1")
+        names = self._list(client, self.address)
+        if names is None and not self.address.endswith("/v1"):
+            names = self._list(client, f"{self.address}/v1")
             if names is not None:
-                return f"{self._base_url}/v1", names
-        return self._base_url, names or []
+                return f"{self.address}/v1", names
+        return self.address, names or []
 
     def _list(self, client: httpx.Client, base_url: str) -> list[str] | None:
         """Ids of the models at `base_url`, None where there is no such list. Raises EngineUnreachable."""
@@ -161,7 +166,7 @@ class RemoteEngine(Engine):
             if not self._salt and self._served_by == "vllm":
                 self._salt = _salt(self._llm.api_key.get_secret_value())
             self._windows = {str(model["id"]): int(model.get("max_model_len") or 0) for model in listed}
-            return list(self._windows)
+            return self.listed
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             reason = str(error).partition("\n")[0] or type(error).__name__
             raise EngineUnreachable(

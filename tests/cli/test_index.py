@@ -202,7 +202,7 @@ def test_doctor_names_each_problem_with_its_remedy(home: Path, docs: Path) -> No
     assert result.exit_code == ExitCode.UNEXPECTED
     said = " ".join(result.stdout.split())
     assert "anaphora models fetch ms-marco-minilm-l12" in said
-    assert "http://127.0.0.1:9/v1 cannot be reached" in said
+    assert "http://127.0.0.1:9/v1 does not answer" in said
     assert "collection docs: 2 documents, 3 passages" in said
 
 

@@ -249,6 +249,7 @@ class ConditionalFamily(Family):
     """How conditional rewriters are trained, exported and judged."""
 
     about = "It decides whether a follow-up question needs its conversation and, if so, writes it in full."
+    weights = (WEIGHTS,)
 
     def read(self, path: Path) -> Iterable[RewriteExample]:
         """Questions with their stand-alone form."""
@@ -288,8 +289,6 @@ class ConditionalFamily(Family):
 
     def export(self, folder: Path, description: dict[str, Any]) -> tuple[dict[str, Any], list[Path]]:
         """Convert the weights for CTranslate2, in int8."""
-        if not (folder / WEIGHTS).is_dir():
-            raise TrainingError(f"{folder} has no weights to export; only a finished run that kept them has.")
         shutil.rmtree(folder / EXPORT, ignore_errors=True)
         convert(folder / WEIGHTS, folder / EXPORT)
         return {}, [folder / TOKENIZER, *(path for path in (folder / EXPORT).iterdir() if path.is_file())]

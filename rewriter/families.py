@@ -89,13 +89,15 @@ class LengthSampler:
 
 
 class Family(ABC):
-    """A family of models that are trained alike. `about` says in one sentence what they do.
+    """A family of models that are trained alike. `about` says in one sentence what they do; `weights` are what `export`
+    reads in a run's folder.
 
     `open` makes the `model`, a torch module that answers a batch with its `loss`; `features` to `save` are about that
     one. The others need none.
     """
 
     about: ClassVar[str]
+    weights: ClassVar[tuple[str, ...]]
     model: Any
 
     @abstractmethod

@@ -22,6 +22,7 @@ from rewriter.recipe import Recipe, RerankerModelPart
 from rewriter.reranker_rows import PairReader, RankedGroup, RerankExample, read_rows, rerank_features
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from transformers import BertForSequenceClassification
 
 ONNX, WEIGHTS = "model.onnx", "weights"
@@ -160,6 +161,12 @@ def write_onnx(encoder: Any, path: Path) -> None:
 
 def scores(path: Path, groups: Sequence[RankedGroup]) -> list[list[float]]:
     """The exported model's logit of every pair, group by group. Raises TrainingError where it cannot be opened."""
+    read = open_export(path)
+    return [[float(read(ids, (1,) * len(ids), types)[0]) for ids, types in group.pairs] for group in groups]
+
+
+def open_export(path: Path) -> Callable[[Sequence[int], Sequence[int], Sequence[int]], NDArray[np.float32]]:
+    """Return what gives the logits of one pair, whose `INPUTS` it takes. Raises TrainingError."""
     import onnxruntime
 
     try:
@@ -167,18 +174,19 @@ def scores(path: Path, groups: Sequence[RankedGroup]) -> list[list[float]]:
     except Exception as error:  # the library raises bare exceptions of its own
         raise TrainingError(f"{path} cannot be opened ({error}): export the run again.") from error
 
-    def score(ids: Sequence[int], types: Sequence[int]) -> float:
-        rows = (ids, (1,) * len(ids), types)
+    def read(*rows: Sequence[int]) -> NDArray[np.float32]:
         feed = {name: np.array([row], np.int64) for name, row in zip(INPUTS, rows, strict=True)}
-        return float(session.run([OUTPUT], feed)[0][0, 0])
+        logits: NDArray[np.float32] = session.run([OUTPUT], feed)[0][0]
+        return logits
 
-    return [[score(*pair) for pair in group.pairs] for group in groups]
+    return read
 
 
 class RerankerFamily(Family):
     """How cross-encoders are trained, exported and judged."""
 
     about = "It reads a question with the conversation it leans on and a passage together, and says how well they fit."
+    weights = (f"{WEIGHTS}/config.json",)
 
     def read(self, path: Path) -> Iterable[RerankExample]:
         """Questions with passages to rank."""
@@ -212,8 +220,6 @@ class RerankerFamily(Family):
 
     def export(self, folder: Path, description: dict[str, Any]) -> tuple[dict[str, Any], list[Path]]:
         """Write the ONNX file from the weights."""
-        if not (folder / WEIGHTS / "config.json").is_file():
-            raise TrainingError(f"{folder} has no weights to export; only a finished run that kept them has.")
         write_onnx(pretrained(str(folder)), folder / ONNX)
         return {}, [folder / TOKENIZER, folder / ONNX]
 

@@ -300,6 +300,7 @@ class TermFamily(Family):
         "It decides whether a follow-up question needs its conversation and, if so, finds the words of it that the "
         "question leaves out."
     )
+    weights = (WEIGHTS, CONFIG)
 
     def read(self, path: Path) -> Iterable[RewriteExample]:
         """Questions with their stand-alone form."""
@@ -347,8 +348,6 @@ class TermFamily(Family):
         """Write the ONNX file from the weights."""
         from transformers import AutoConfig, AutoModel
 
-        if not (folder / WEIGHTS).is_file() or not (folder / CONFIG).is_file():
-            raise TrainingError(f"{folder} has no weights to export; only a finished run that kept them has.")
         encoder: Any = AutoModel
         weights = torch.load(folder / WEIGHTS, map_location="cpu", weights_only=True)
         bare = encoder.from_config(AutoConfig.from_pretrained(folder), add_pooling_layer=False)

@@ -113,7 +113,10 @@ def export(folder: Path, callback: Callable[[str], None] = print, kind: RunKind 
     Raises TrainingError without weights, RunError where the run is not finished.
     """
     description = describe(folder, kind)
-    changes, served = family(description["family"]).export(folder, description)
+    trained_family = family(description["family"])
+    if not all((folder / path).exists() for path in trained_family.weights):
+        raise TrainingError(f"{folder} has no weights to export; only a finished run that kept them has.")
+    changes, served = trained_family.export(folder, description)
     write_description(folder, description | changes, served, kind)
     callback(f"{folder.name}: exported {', '.join(path.name for path in served)}.")
 

@@ -14,9 +14,8 @@ from papers.contradiction.family import PairFeatures, Row, SupportModelPart
 from papers.contradiction.pairs import LABELS, PairGroup, read_pairs
 from rewriter.families import Family, padded
 from rewriter.onnx_weights import TOKENIZER, put_tokenizer, write_int8
-from rewriter.protocol import TrainingError
 from rewriter.recipe import Recipe
-from rewriter.reranker_training import INPUTS, ONNX, OUTPUT, WEIGHTS, pretrained
+from rewriter.reranker_training import INPUTS, ONNX, OUTPUT, WEIGHTS, open_export, pretrained
 
 PAD, CLS, SEP = 0, 101, 102
 """Of BERT's vocabulary."""
@@ -104,6 +103,7 @@ class SupportFamily(Family):
     """How pair models are trained, exported and judged."""
 
     about = "It reads a statement beside a piece of a page, and says whether that supports it, or says something else."
+    weights = (f"{WEIGHTS}/{STATES}",)
 
     def read(self, path: Path) -> Iterable[PairGroup]:
         """Rows of `python -m papers.contradiction pairs`."""
@@ -158,12 +158,10 @@ class SupportFamily(Family):
         return {}
 
     def export(self, folder: Path, description: dict[str, Any]) -> tuple[dict[str, Any], list[Path]]:
-        """Write the ONNX file from the weights. Raises TrainingError where there are none."""
+        """Write the ONNX file from the weights."""
         from transformers import BertConfig, BertModel
 
         weights = folder / WEIGHTS
-        if not (weights / STATES).is_file():
-            raise TrainingError(f"{folder} has no weights to export; only a finished run that kept them has.")
         encoder = PairEncoder(BertModel(BertConfig.from_pretrained(str(weights)), add_pooling_layer=False))
         encoder.load_state_dict(torch.load(weights / STATES, map_location="cpu", weights_only=True))
         write_int8(encoder, folder / ONNX, INPUTS, {OUTPUT: False})
@@ -190,18 +188,8 @@ class SupportFamily(Family):
 
 def probabilities(path: Path, features: PairFeatures) -> np.ndarray[Any, np.dtype[np.float32]]:
     """`(rows, labels)` of an exported model. Raises TrainingError where it cannot be opened."""
-    import onnxruntime
-
-    try:
-        session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    except Exception as error:  # the library raises bare exceptions of its own
-        raise TrainingError(f"{path} cannot be opened ({error}): export the run again.") from error
-    rows = []
-    for ids, types, _, _ in (row for n in range(len(features)) for row in features[n]):
-        feed = {
-            name: np.array([row], np.int64) for name, row in zip(INPUTS, (ids, (1,) * len(ids), types), strict=True)
-        }
-        rows.append(session.run([OUTPUT], feed)[0][0])
+    read = open_export(path)
+    rows = [read(row.ids, (1,) * len(row.ids), row.types) for n in range(len(features)) for row in features[n]]
     logits = np.array(rows, dtype=np.float32).reshape(-1, len(LABELS))
     odds = np.exp(logits - logits.max(axis=1, keepdims=True))
     return np.asarray(odds / odds.sum(axis=1, keepdims=True), dtype=np.float32)

@@ -159,6 +159,9 @@ def test_an_export_is_made_again_from_the_weights(trained: Path, tmp_path: Path)
     export(copied, lambda _: None, RERANKERS)
     assert (copied / "model.onnx").read_bytes() == before
     check(copied)
+    shutil.rmtree(copied / "weights")
+    with pytest.raises(TrainingError, match="has no weights to export"):
+        export(copied, lambda _: None, RERANKERS)
 
 
 def test_scores_stay_with_their_passages_and_follow_judgement_and_teacher() -> None:

@@ -3,8 +3,8 @@
 After QuReTeC (Voskarides et al. 2020). It expands the question and writes no sentence; the same pass judges whether
 the question needs its history at all. It runs on onnxruntime and needs no torch. The encoder reads the question, then
 the history newest first; the same reading serves training. An ordinal ("the second one", "the latter", "option 3") is
-resolved to its item of the newest list: numbered items in a line, list items of Markdown, or an enumeration in a
-sentence; English only.
+resolved to its item of a list in the newest answers: numbered items in a line, list items of Markdown, an enumeration in
+a sentence, or things defined one after another; English only.
 """
 
 from __future__ import annotations
@@ -190,14 +190,17 @@ def _words(
     return words
 
 
-DEPTH = 2
+DEPTH = 3
 """How many answers are looked at."""
 
 MOST_CHARS = 8000
 """How much of an answer is looked at."""
 
 LONGEST = 12
-"""Most words of an item that are taken."""
+"""Most words of an item that are taken; one in a sentence has no more."""
+
+_MARKED, _OLDER = 0.2, 0.2
+"""How much a list counts for its marks, and less for each answer after its own."""
 
 _NUMBERS = {
     word: number
@@ -249,20 +252,23 @@ _SPACES = regex.compile(r"[^\S\n]++")
 _MARK = regex.compile(r"(?:^|(?<=[\s(:;,.]))\(?([1-9]|[a-e])[).](?=\s)")
 _LIST_ITEM = regex.compile(r"^[ \t]*(?:[-*•]|\d{1,2}[.)])[ \t]+(.+)$", regex.MULTILINE)
 _SENTENCE = regex.compile(r"[^.!?\n;]+(?:[.](?=\S)[^.!?\n;]*)*")
+_DEFINITION = regex.compile(r"\s*An?\s+(?P<name>[^\s,]+(?:\s[^\s,]+){0,3}?)\s+(?:is|are)\b")
 _SENTENCE_END = regex.compile(r"[.!?](?:\s|$)|\n\n")
 _BETWEEN = regex.compile(
     r"\s*,\s*(?:and|or|also|plus|as\ well\ as|nor)\s+|\s*,\s+|\s+(?:and|or|plus)\s+", regex.IGNORECASE
 )
 
 
-def resolve(conversation: Conversation, question: str) -> str | None:
-    """Return the item of the newest list that the question's ordinal names, as written there, cut to `LONGEST` words.
+def resolve(conversation: Conversation, question: str, likely: Mapping[str, float]) -> str | None:
+    """Return the item that the question's ordinal names, as written in its list, cut to `LONGEST` words.
 
-    None where the question has no ordinal, or no list is long enough for it.
+    Of the lists in the newest answers the one counts whose item is likeliest by the mean probability of its stems in
+    `likely`; marked lists are preferred, and newer ones. None where the question has no ordinal, or no list is long
+    enough for it.
 
     >>> from rewriter.protocol import Message
     >>> answer = Message("assistant", "There are three kinds: counters, gauges and histograms.")
-    >>> resolve(Conversation((answer,)), "and the second one?")
+    >>> resolve(Conversation((answer,)), "and the second one?", {"gaug": 0.9})
     'gauges'
     """
     ordinal = _ORDINAL.search(question)
@@ -271,24 +277,33 @@ def resolve(conversation: Conversation, question: str) -> str | None:
     word = (ordinal["word"] or ordinal["latter"] or ordinal["number"]).lower()
     number = _NUMBERS[word]
     answers = [message.text for message in reversed(conversation.messages) if message.role == "assistant"]
-    for answer in answers[:DEPTH]:
-        for items in reversed(list(enumerations(answer[:MOST_CHARS]))):
-            if abs(number) <= len(items) and (word not in ("former", "latter") or len(items) == 2):
-                item = items[number - 1 if number > 0 else number]
-                return " ".join(item.split()[:LONGEST])
-    return None
+    found: list[tuple[float, str]] = []
+    for back, answer in enumerate(answers[:DEPTH]):
+        for items, marked in reversed(list(enumerations(answer[:MOST_CHARS]))):
+            if abs(number) > len(items) or (word in ("former", "latter") and len(items) != 2):
+                continue
+            item = items[number - 1 if number > 0 else number]
+            named = frozenset(stems(item))
+            value = sum(likely.get(stem, 0.0) for stem in named) / max(len(named), 1)
+            found.append((value + (_MARKED if marked else 0.0) - _OLDER * back, item))
+    best = max(found, key=lambda scored: scored[0], default=(0.0, ""))[1]
+    return " ".join(best.split()[:LONGEST]) or None
 
 
-def enumerations(text: str) -> Iterator[list[str]]:
-    """Yield the lists of a text, each with two items or more, in the order of the text.
+def enumerations(text: str) -> Iterator[tuple[list[str], bool]]:
+    """Yield the lists of a text, each with two items or more, and whether its items are marked (`1)`, `(a)`, `-`).
 
-    Where items are marked (`1)`, `(a)`, `-`), only these are; else enumerations in sentences.
+    Where items are marked, only these are lists; else enumerations in sentences, and things that sentences in a row
+    define ("A counter is … A gauge is …").
     """
     text = _SPACES.sub(" ", _BLANK_LINES.sub("\n\n", text))
     marked = list(_marked(text))
     if not marked and len(lines := _LIST_ITEM.findall(text)) > 1:
         marked = [[line.strip() for line in lines]]
-    yield from marked or _in_sentences(text)
+    if marked:
+        yield from ((items, True) for items in marked)
+    else:
+        yield from ((items, False) for items in (*_in_sentences(text), *_defined(text)))
 
 
 def _marked(text: str) -> Iterator[list[str]]:
@@ -312,8 +327,19 @@ def _in_sentences(text: str) -> Iterator[list[str]]:
         if any(gap.group().strip(" ,") for gap in gaps):
             starts, ends = [0, *(gap.end() for gap in gaps)], [*(gap.start() for gap in gaps), len(listed)]
             items = [listed[start:end].strip() for start, end in zip(starts, ends, strict=True)]
-            if all(items):
+            if all(0 < len(item.split()) <= LONGEST for item in items):
                 yield items
+
+
+def _defined(text: str) -> Iterator[list[str]]:
+    run: list[str] = []
+    for sentence in [*_SENTENCE.findall(text), ""]:
+        if defined := _DEFINITION.match(sentence):
+            run.append(defined["name"])
+            continue
+        if len(run) > 1:
+            yield run
+        run = []
 
 
 MODEL = "model.onnx"
@@ -345,9 +371,7 @@ def choose(
     keep their form; each stem is appended once, as part of the longest such run, the newest among equals.
     A term's score is the mean probability of its stems.
     """
-    best: dict[str, float] = {}
-    for word, chance in zip(reading.words, probabilities, strict=True):
-        best[word.stem] = max(best.get(word.stem, 0.0), float(chance))
+    best = _by_stem(reading, probabilities)
     marked = sorted((stem for stem in best if best[stem] >= threshold), key=best.__getitem__, reverse=True)[:most]
     open_stems = set(marked)
     runs = _runs(conversation, [word for word in reading.words if word.stem in open_stems])
@@ -364,6 +388,14 @@ def choose(
         )
         for run in chosen
     )
+
+
+def _by_stem(reading: Reading, probabilities: Sequence[float]) -> dict[str, float]:
+    """The probability of each stem: that of the likeliest of its words."""
+    best: dict[str, float] = {}
+    for word, chance in zip(reading.words, probabilities, strict=True):
+        best[word.stem] = max(best.get(word.stem, 0.0), float(chance))
+    return best
 
 
 def _runs(conversation: Conversation, words: Sequence[Word]) -> list[_WordRun]:
@@ -488,7 +520,7 @@ class TermRewriter:
         if needs >= self._gate.threshold:
             chances = [probability(logit) for logit in scores.words]
             # Of a list the item that the question names says more than marked words, which come from all of its items.
-            item = resolve(conversation, question)
+            item = resolve(conversation, question, _by_stem(reading, chances))
             terms = (Term(item, 1.0),) if item else choose(conversation, reading, chances, self._threshold)
         result = Rewrite(question, "keep", 1 - needs, seconds=time.perf_counter() - started, history_probability=needs)
         if not terms:

@@ -27,9 +27,9 @@ PAIR = "There are two modes: direct and metadata."
 )
 def test_an_ordinal_names_an_item(answer: str, question: str, item: str) -> None:
     asked = Message("user", "which are there?")
-    assert resolve(Conversation((asked, Message("assistant", answer))), question) == item
+    assert resolve(Conversation((asked, Message("assistant", answer))), question, {}) == item
     later = (asked, Message("assistant", answer), Message("user", "why?"), Message("assistant", "It says nothing."))
-    assert resolve(Conversation(later), question) == item, "the list of the answer before counts too"
+    assert resolve(Conversation(later), question, {}) == item, "the list of the answer before counts too"
 
 
 @pytest.mark.parametrize(
@@ -45,11 +45,25 @@ def test_an_ordinal_names_an_item(answer: str, question: str, item: str) -> None
     ],
 )
 def test_other_questions_name_none(question: str) -> None:
-    assert resolve(Conversation((Message("user", "how?"), Message("assistant", NUMBERED))), question) is None
+    assert resolve(Conversation((Message("user", "how?"), Message("assistant", NUMBERED))), question, {}) is None
+
+
+DEFINED = "There are core types. A counter is a number that grows. A gauge is one that goes up and down. A sum counts."
+
+
+def test_things_that_are_defined_in_a_row_are_a_list() -> None:
+    assert resolve(Conversation((Message("assistant", DEFINED),)), "when should I use the second one?", {}) == "gauge"
+
+
+def test_of_several_lists_the_one_with_the_likelier_item_counts() -> None:
+    answer = "It reads `HOST` and `PORT`. You can restart it and wait."
+    said = Conversation((Message("assistant", answer),))
+    assert resolve(said, "what is the second for?", {"port": 0.9}) == "`PORT`"
+    assert resolve(said, "what is the second for?", {"wait": 0.9}) == "wait"
 
 
 def test_former_and_latter_are_of_two() -> None:
-    assert resolve(Conversation((Message("assistant", NUMBERED),)), "is the former free?") is None
+    assert resolve(Conversation((Message("assistant", NUMBERED),)), "is the former free?", {}) is None
 
 
 @pytest.mark.parametrize(

@@ -215,6 +215,7 @@ _NUMBERS = {
         8: "8",
         9: "9",
         -1: "last latter final",
+        0: "middle",
     }.items()
     for word in words.split()
 }
@@ -233,6 +234,9 @@ _ORDINAL = regex.compile(
       |\s+(?:is|are|was|can|does|do|did|has|would|will|should|might|could|sounds?|looks?|seems?|works?|vs|versus|instead
         |please|again|then|too|contains?|says?|means?|needs?|in|for|on|with|if|what|how|where|when|who|which|i|we)\b)
     |\bthe\s+(?P<latter>latter)\b
+    |(?:^\W*|\b(?:the|that|your|those|these)\s+)(?P<nth>second|third|fourth|fifth|sixth|2nd|3rd|4th|5th|middle)\b
+      (?!\s+(?:time|day|week|month|year|half|person|party|language)s?\b)
+    |^\W*(?:(?:and|explain|ok|so|then)\s+)*(?:no\s+)?(?P<digit>[1-9])\s*(?:[:,?!)]|$)
     |\b(?:options?|numbers?|no\.|points?|steps?|items?|ways?|methods?|choices?|variants?)\s*\#?
       (?P<number>[1-9]|one|two|three|four|five|six)\b
     """,
@@ -274,20 +278,27 @@ def resolve(conversation: Conversation, question: str, likely: Mapping[str, floa
     ordinal = _ORDINAL.search(question)
     if ordinal is None or _ELSEWHERE.search(question):
         return None
-    word = (ordinal["word"] or ordinal["latter"] or ordinal["number"]).lower()
+    word = next(filter(None, ordinal.groupdict().values())).lower()
     number = _NUMBERS[word]
     answers = [message.text for message in reversed(conversation.messages) if message.role == "assistant"]
     found: list[tuple[float, str]] = []
     for back, answer in enumerate(answers[:DEPTH]):
         for items, marked in reversed(list(enumerations(answer[:MOST_CHARS]))):
-            if abs(number) > len(items) or (word in ("former", "latter") and len(items) != 2):
+            if not _counts(word, number, len(items)):
                 continue
-            item = items[number - 1 if number > 0 else number]
+            item = items[len(items) // 2 if word == "middle" else number - 1 if number > 0 else number]
             named = frozenset(stems(item))
             value = sum(likely.get(stem, 0.0) for stem in named) / max(len(named), 1)
             found.append((value + (_MARKED if marked else 0.0) - _OLDER * back, item))
     best = max(found, key=lambda scored: scored[0], default=(0.0, ""))[1]
     return " ".join(best.split()[:LONGEST]) or None
+
+
+def _counts(word: str, number: int, items: int) -> bool:
+    """Whether a list of so many items has the one that the word names."""
+    if word in ("former", "latter"):
+        return items == 2
+    return items % 2 == 1 if word == "middle" else abs(number) <= items
 
 
 def enumerations(text: str) -> Iterator[tuple[list[str], bool]]:

@@ -22,6 +22,9 @@ PAIR = "There are two modes: direct and metadata."
         (BULLETS, "the first of those, can it go down?", "counters, which only grow"),
         (BULLETS, "third?", "histograms"),
         (SENTENCE, "is the third one needed?", "`LOG_LEVEL`"),
+        (SENTENCE, "the middle one, what is it?", "`PORT`"),
+        (NUMBERED, "the second form, does it cost anything", "by post (a form)"),
+        (NUMBERED, "3: when is it open?", "at a counter"),
         (PAIR, "how does the latter differ", "metadata"),
     ],
 )
@@ -37,6 +40,7 @@ def test_an_ordinal_names_an_item(answer: str, question: str, item: str) -> None
     [
         "how long does it last",
         "is there a second form then",
+        "is it slower the second time?",
         "back to the first one you named",
         "last question: what does it cost",
         "what must I do first",

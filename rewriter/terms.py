@@ -3,8 +3,8 @@
 After QuReTeC (Voskarides et al. 2020). It expands the question and writes no sentence; the same pass judges whether
 the question needs its history at all. It runs on onnxruntime and needs no torch. The encoder reads the question, then
 the history newest first; the same reading serves training. An ordinal ("the second one", "the latter", "option 3") is
-resolved to its item of a list in the newest answers: numbered items in a line, list items of Markdown, an enumeration in
-a sentence, or things defined one after another; English only.
+resolved to its item of a list in the newest answers: numbered items in a line, list items of Markdown, an enumeration
+in a sentence, or things defined one after another; English only.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from server.turn.events import AnswerKind, CitationEvent, Evidence, SupportEvent
 from server.turn.evidence import following_block
 from server.turn.filters import HeaderFilter, PreambleFilter, RefusalFilter, ThoughtFilter
 from server.turn.prompt import examples
-from server.turn.quote_shapes import LEADS_IN, quote_text
+from server.turn.quote_shapes import LEADS_IN, list_topic, quote_text
 from server.turn.support import (
     ATTRIBUTED,
     SUPPORTED,
@@ -218,7 +218,9 @@ class AnswerReader:
         """Show a sentence of the evidence as a block quotation with its citation."""
         self._show("\n\n" if self._shown else "")
         start = len(self._shown)
-        text = quote_text(support, self._evidence[support.n])
+        text, topic = quote_text(support, self._evidence[support.n]), list_topic(support, self._evidence[support.n])
+        if topic and topic not in self._shown:
+            text = f"{topic}\n\n{text}"
         self._show("> " + text.replace("\n", "\n> "))
         end = len(self._shown)
         apart = "\n>\n> " if self._shown.endswith(_NO_PLACE) else " "

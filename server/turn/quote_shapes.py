@@ -16,6 +16,7 @@ from textwrap import dedent
 
 import regex
 
+from server.turn.ask_back import unformatted
 from server.turn.events import Evidence
 from server.turn.support import Support
 from server.turn.tables import MarkdownTable, TableRow, head_above, named, table_at, tables
@@ -28,6 +29,8 @@ LONGEST = 2000
 """Characters of what follows; of more, whole lines up to here."""
 
 LEADS_IN = regex.compile(r"[:：][*_\s]*$")
+TOPIC = 200
+"""Characters of a sentence that leads to a list, up to which it is shown above a quoted item."""
 ITEM = regex.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)])\s")
 
 FRAME = regex.compile(r"\s*(?:/{3,}|:{3,}|!!!|\?\?\?|===|<)[^\n]*")
@@ -95,6 +98,31 @@ def lead_above(text: str, start: int) -> int:
     if not above or text[above[-1].end : start].strip() or not LEADS_IN.search(_words(text, above[-1])):
         return start
     return above[-1].start + sentence_spans(_words(text, above[-1]))[-1][0]
+
+
+def list_topic(support: Support, passage: Evidence) -> str:
+    """Return what the list is about whose item a quote begins with: the words that lead to it, or else, for a list that
+    its section begins with, the heading in bold. Empty for any other quote.
+    """
+    text, start = passage.opened, support.start - passage.origin
+    upwards = [block for block in reversed(_blocks(text)) if block.start <= start]
+    if not upwards or not ITEM.match(_words(text, upwards[0])) or is_code(text, start):
+        return ""
+    above = next((block for block in upwards if not _listed(text, block)), None)
+    if above is None:
+        heading = unformatted(passage.heading[-1] if passage.heading else passage.title)
+        return f"**{heading}**" if heading else ""
+    lead = _words(text, above)
+    if above.kind != "prose" or not LEADS_IN.search(lead):
+        return ""
+    first, last = sentence_spans(lead)[-1]
+    return without_links(sanitize_text(lead[first:last])) if last - first <= TOPIC else ""
+
+
+def _listed(text: str, block: Block) -> bool:
+    """Whether a block is an item of a list, or indented below one."""
+    words = _words(text, block)
+    return bool(ITEM.match(words)) or words[:2].isspace()
 
 
 @lru_cache(256)

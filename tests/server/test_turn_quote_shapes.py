@@ -299,7 +299,7 @@ def test_long_steps_are_cut_at_a_line_with_a_mark() -> None:
 def test_of_steps_that_nobody_asks_for_the_item_is_quoted() -> None:
     steps = "\n".join(f"{n}. Layer {n} overrides all layers before it, and is {n} MB large." for n in range(1, 20))
     assert shown(steps, "is layer 7 large?", "Layer 7 ") == (
-        "> 7. Layer 7 overrides all layers before it, and is 7 MB large. [1]"
+        "> **Leave**\n> \n> 7. Layer 7 overrides all layers before it, and is 7 MB large. [1]"
     )
 
 
@@ -393,3 +393,26 @@ def test_any_page_is_quoted_word_for_word(text: str, question: str) -> None:
     if text.strip():
         shown(text, question, "1", "W", "i")
         shown(text, question)
+
+
+ITEMS = "- Worn helmets\n\n  They are not tested again.\n- Food and drinks\n- Goods made to measure"
+
+
+@pytest.mark.parametrize(
+    ("text", "topic"),
+    [
+        (f"Keep the receipt. We do not take back:\n\n{ITEMS}", "We do not take back:\n\n"),
+        (ITEMS, "**Leave**\n\n"),
+        (f"Keep the receipt.\n\n{ITEMS}", ""),
+        (f"```sh\nls\n```\n\n{ITEMS}", ""),
+        (f"We do not take back {'any of these goods ' * 12}:\n\n{ITEMS}", ""),
+    ],
+)
+def test_above_an_item_stands_what_its_list_is_about(text: str, topic: str) -> None:
+    expected = f"{topic}- Food and drinks [1]".replace("\n", "\n> ")
+    assert shown(text, "can i return food?", "Food") == f"> {expected}"
+
+
+def test_two_items_of_a_list_stand_below_one_topic() -> None:
+    text = shown(ITEMS, "can i return food or goods?", "Food", "Goods")
+    assert text == "> **Leave**\n> \n> - Food and drinks [1]\n\n> - Goods made to measure [1]"

@@ -150,8 +150,8 @@ def export_reviewed(state: State, settings: Settings, collection: str, out: Path
     write_text(out, "".join(dialog.line() for dialog in dialogs))
     turns = sum(message.reviewed for dialog in dialogs for message in dialog.turns)
     some = "conversation" if len(dialogs) == 1 else "conversations"
-    said = "reviewed, rated or edited" if used else "reviewed"
-    state.err.print(f"Wrote {out}: {turns} {said} turns of {len(dialogs)} {some}.", markup=False)
+    kinds = "reviewed, rated or edited" if used else "reviewed"
+    state.err.print(f"Wrote {out}: {turns} {kinds} turns of {len(dialogs)} {some}.", markup=False)
 
 
 def _reviewed(settings: Settings, collection: str, used: bool) -> list[ReviewedDialog]:

@@ -173,10 +173,10 @@ def calibrate(
     models = Models(settings)
     with open_collection(settings, models) as searched, open_rewriter(ungated, state) as rewriter:
         relevant = placed(chosen, searched).passages()
-        asked = [question for question in chosen.questions if question.id in relevant]
-        if not asked:
+        answerable = [question for question in chosen.questions if question.id in relevant]
+        if not answerable:
             raise InputError(f"No question of {questions} names or quotes a passage of {settings.collection}.")
-        calibration = Calibration(settings, searched, rewriter, models.reranker(), asked, relevant, show)
+        calibration = Calibration(settings, searched, rewriter, models.reranker(), answerable, relevant, show)
         best = calibration.run()
     if not best.ndcg:
         raise InputError(f"No search found a passage of {questions}: are they of the collection as it is now?")
@@ -188,4 +188,4 @@ def calibrate(
     for point in shown_points:
         written = "  (written)" if point == best else ""
         state.out.print(f"{point.ndcg:.4f}  {point.milliseconds:13.0f}  {point.setting}{written}")
-    state.err.print(f"Wrote {out}, from {len(asked)} questions.")
+    state.err.print(f"Wrote {out}, from {len(answerable)} questions.")

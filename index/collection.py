@@ -114,12 +114,12 @@ class _Generation:
             return vectors
         held = np.arange(len(self._row)) if self.embedded is None else self.embedded
         place = np.minimum(np.searchsorted(held, rows), len(held) - 1)
-        known = held[place] == rows
-        if known.any():
-            vectors[known] = self._vectors.take(place[known].tolist())
-        if not known.all():
-            missing = self.records.passages(rows[~known].tolist())
-            vectors[~known] = encode([passage.indexed_text for passage in missing])
+        ready = held[place] == rows
+        if ready.any():
+            vectors[ready] = self._vectors.take(place[ready].tolist())
+        if not ready.all():
+            missing = self.records.passages(rows[~ready].tolist())
+            vectors[~ready] = encode([passage.indexed_text for passage in missing])
         return vectors
 
     def acquire(self) -> None:
@@ -517,8 +517,8 @@ def _completed(dense: list[int], lexical: list[int], embedded: npt.NDArray[np.in
     """
     share = len(embedded) / passages
     places = {row: rank / share for rank, row in enumerate(dense, start=1)}
-    known = np.isin(lexical, embedded, assume_unique=True).tolist()
-    places |= {row: rank for rank, (row, has) in enumerate(zip(lexical, known, strict=True), start=1) if not has}
+    vectored = np.isin(lexical, embedded, assume_unique=True).tolist()
+    places |= {row: rank for rank, (row, has) in enumerate(zip(lexical, vectored, strict=True), start=1) if not has}
     return sorted(places, key=lambda row: (places[row], row))
 
 

@@ -16,9 +16,9 @@ Where: TypeAlias = Mapping[str, MetadataValue | list[MetadataValue]]
 """A filter on passage metadata: every key must equal the value, or be one of the listed values."""
 
 
-def in_scope(wanted: Where, given: Mapping[str, object]) -> bool:
-    """Whether `given`, a filter or a passage's metadata, has nothing but what `wanted` takes."""
-    return all(key in given and _values(given[key]) <= _values(value) for key, value in wanted.items())
+def in_scope(wanted: Where, metadata: Mapping[str, object]) -> bool:
+    """Whether `metadata`, a filter or those of a passage, has nothing but what `wanted` takes."""
+    return all(key in metadata and _values(metadata[key]) <= _values(value) for key, value in wanted.items())
 
 
 def _values(value: object) -> set[object]:

@@ -410,12 +410,12 @@ def _pace(llm: LLMSettings, engine: RemoteEngine) -> str:
     import httpx
 
     key = llm.api_key.get_secret_value()
-    asked = {"role": "user", "content": "Count from 1 to 40."}
+    task = {"role": "user", "content": "Count from 1 to 40."}
     began, times = time.monotonic(), list[float]()
     with httpx.stream(
         "POST",
         f"{engine.address}/chat/completions",
-        json={"model": engine.model, "messages": [asked], "max_tokens": PACE_TOKENS, "temperature": 0, "stream": True},
+        json={"model": engine.model, "messages": [task], "max_tokens": PACE_TOKENS, "temperature": 0, "stream": True},
         headers={"Authorization": f"Bearer {key}"} if key else {},
         timeout=PACE_SECONDS,
     ) as answer:

@@ -79,9 +79,9 @@ class RecordingProcessor(SpanProcessor):
 
 def open_provider() -> TracerProvider:
     """Return a provider whose spans recordings keep, also those of a caller that samples its own trace out."""
-    kept = StaticSampler(Decision.RECORD_ONLY)
+    sampler = StaticSampler(Decision.RECORD_ONLY)
     provider = TracerProvider(
-        sampler=ParentBased(ALWAYS_ON, remote_parent_not_sampled=kept, local_parent_not_sampled=kept),
+        sampler=ParentBased(ALWAYS_ON, remote_parent_not_sampled=sampler, local_parent_not_sampled=sampler),
         resource=Resource.create({"service.name": "anaphora"}),
         span_limits=SpanLimits(max_span_attributes=MAX_ATTRIBUTES),
         shutdown_on_exit=False,

@@ -39,15 +39,15 @@ def _without_stubs() -> Iterator[None]:
 
     It looks for a component's source by `inspect.getfile`, and goes on where that raises OSError.
     """
-    found = inspect.getfile
+    original = inspect.getfile
 
     def getfile(thing: Any) -> str:
         if str(getattr(thing, "__module__", "")).startswith("gradio."):
             raise OSError("no stub is to be written")
-        return found(thing)
+        return original(thing)
 
     inspect.getfile = getfile  # type: ignore[assignment]  # whose parameter bears a builtin's name
     try:
         yield
     finally:
-        inspect.getfile = found
+        inspect.getfile = original

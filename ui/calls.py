@@ -229,7 +229,7 @@ def conversations_html(
         groups = {gettext("Found"): list(conversations)} if conversations else {}
     else:
         groups = grouped(conversations, datetime.now())
-    alike = Counter(one.title for one in conversations)
+    alike = Counter(conversation.title for conversation in conversations)
     return render("conversations.html", groups=groups, query=query, all_changed=all_changed, alike=alike)
 
 

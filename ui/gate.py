@@ -119,7 +119,7 @@ class PageGate:
 
 
 class _InLanguage:
-    """Hands on the page's frame in the language that is spoken: what it is, which way it is written, its words.
+    """Passes on the frame of the page in the language of the request, with its direction and words.
 
     What Gradio says of itself to programs that preview links is taken out.
     """

@@ -164,10 +164,10 @@ class Passages(BaseModel):
 
 
 @router.post("/workbench/passages")
-async def passages(asked: Passages, service: Service) -> list[str]:
+async def passages(body: Passages, service: Service) -> list[str]:
     """The passages as safe HTML, in their order: a script has no way of its own to make HTML of a text."""
     service.admin.demand("review")
-    return await asyncio.to_thread(lambda: [str(render_markdown(text)) for text in asked.texts])
+    return await asyncio.to_thread(lambda: [str(render_markdown(text)) for text in body.texts])
 
 
 _REPORT_POLICY = (

@@ -180,9 +180,9 @@ def sources_html(
     source is cited can be asked of a kept `turn`. Ranks and scores are shown if `detailed`: they are for agents.
     """
     nearest = () if citations else nearest
-    shown = {passage.n: passage.n for passage in evidence.passages} | dict(numbers or {})
-    passages = sorted(evidence.passages, key=lambda passage: shown[passage.n])
-    views = [{**_source(collection, passage, citations, nearest), "number": shown[passage.n]} for passage in passages]
+    places = {passage.n: passage.n for passage in evidence.passages} | dict(numbers or {})
+    passages = sorted(evidence.passages, key=lambda passage: places[passage.n])
+    views = [{**_source(collection, passage, citations, nearest), "number": places[passage.n]} for passage in passages]
     return render(
         "sources.html",
         key=key,

@@ -128,8 +128,8 @@ def tell_small(state: State, model: str) -> None:
     """Print that a model of this machine is too small to write dialogs, where its size is known and it is."""
     from server.registry import registered_models
 
-    known, file = registered_models().get(model), Path(model).expanduser()
-    size = sum(part.size for part in known.files) if known else file.stat().st_size if file.is_file() else SMALL_BYTES
+    entry, file = registered_models().get(model), Path(model).expanduser()
+    size = sum(part.size for part in entry.files) if entry else file.stat().st_size if file.is_file() else SMALL_BYTES
     if size < SMALL_BYTES:
         state.err.print(
             f"{file.name} is too small for dialogs: models of 1.5 billion parameters or fewer leave every follow-up "

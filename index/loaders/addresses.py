@@ -110,8 +110,8 @@ def addressed(document: Document, about: About) -> Document:
 
 def fields_of(about: About) -> dict[str, str]:
     """Return the metadata that is noted of a file."""
-    given = {name.removeprefix(_FIELD): value for name, value in about.items() if name.startswith(_FIELD)}
-    return {name: one_line(str(value))[:_FIELD_CHARS] for name, value in given.items() if name and value}
+    fields = {name.removeprefix(_FIELD): value for name, value in about.items() if name.startswith(_FIELD)}
+    return {name: one_line(str(value))[:_FIELD_CHARS] for name, value in fields.items() if name and value}
 
 
 def _read(path: Path) -> dict[str, About]:

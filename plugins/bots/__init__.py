@@ -21,7 +21,7 @@ plugin = Plugin(
 
 
 class BotSettings(SettingsGroup):
-    """Configure `anaphora bot`. Whoever can write to a bot reads what its key reads."""
+    """Configure `anaphora bot`. People who can write to a bot read what its key reads."""
 
     server: str = Field("http://127.0.0.1:7860", description="The server that bots ask.")
     key: SecretStr = Field(SecretStr(""), description="The key that bots ask with; empty where it wants none.")

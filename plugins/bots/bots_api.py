@@ -1,4 +1,4 @@
-"""What a bot asks of the server, with a key of its own: answers in threads, ratings, and a person."""
+"""The API of bots, which have a key of their own: answers in threads, ratings, and hand-offs to a person."""
 
 from __future__ import annotations
 

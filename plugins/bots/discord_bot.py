@@ -34,11 +34,11 @@ def make_client(threads: BotClient) -> discord.Client:
 
     async def answer(channel: Any, person: int, text: str) -> None:
         async with channel.typing():
-            given = await threads.answer(f"discord:{channel.id}", f"discord:{person}", text)
-        *parts, last = pieces(given)
+            reply = await threads.answer(f"discord:{channel.id}", f"discord:{person}", text)
+        *parts, last = pieces(reply)
         for part in parts:
             await channel.send(part, suppress_embeds=True)
-        await channel.send(last, view=_buttons(given), suppress_embeds=True)
+        await channel.send(last, view=_buttons(reply), suppress_embeds=True)
 
     @client.event
     async def on_message(message: discord.Message) -> None:

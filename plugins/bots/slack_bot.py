@@ -47,18 +47,18 @@ def add_handlers(app: AsyncApp, threads: BotClient) -> None:
     async def answer(client: Any, team: str, channel: str, at: str, person: str, text: str) -> None:
         # Slack would ask the addresses in an answer by itself, and so tell others what a document made it write.
         still = {"unfurl_links": False, "unfurl_media": False}
-        told = await client.chat_postMessage(channel=channel, thread_ts=at, text=WAITING, **still)
-        given = await threads.answer(f"slack:{team}:{channel}:{at}", f"slack:{team}:{person}", text)
-        plain = html.escape(sanitize_line(given.text), quote=False)[:SOURCES_CHARS]
-        await client.chat_update(channel=channel, ts=told["ts"], text=plain, blocks=blocks(given))
+        message = await client.chat_postMessage(channel=channel, thread_ts=at, text=WAITING, **still)
+        reply = await threads.answer(f"slack:{team}:{channel}:{at}", f"slack:{team}:{person}", text)
+        plain = html.escape(sanitize_line(reply.text), quote=False)[:SOURCES_CHARS]
+        await client.chat_update(channel=channel, ts=message["ts"], text=plain, blocks=blocks(reply))
 
     async def heard(event: dict[str, Any], context: Any, client: Any) -> None:
         if event.get("bot_id") or event.get("subtype") or not event.get("user"):
             return
         team, channel = context["team_id"] or "", event["channel"]
         at, mentions = event.get("thread_ts") or event["ts"], f"<@{context['bot_user_id']}" in event["text"]
-        known = event.get("thread_ts") and await threads.knows(f"slack:{team}:{channel}:{at}")
-        if not (mentions or known or event.get("channel_type") == "im"):
+        goes_on = event.get("thread_ts") and await threads.knows(f"slack:{team}:{channel}:{at}")
+        if not (mentions or goes_on or event.get("channel_type") == "im"):
             return
         text = question(event["text"])
         if text and threads.is_new(f"slack:{channel}:{event['ts']}"):

@@ -82,8 +82,8 @@ class Threads:
         numbers, sources = view.numbers, dict[int, CitedSource]()
         for cited in view.citations:
             url = link_target(cited.url) or ""
-            known = sources.get(cited.n)
-            if known is None or not known.url:
+            source = sources.get(cited.n)
+            if source is None or not source.url:
                 label = " › ".join((cited.title, *cited.heading))
                 sources[cited.n] = CitedSource(numbers[cited.n], label, url)
         done = view.done
@@ -101,8 +101,8 @@ class Threads:
     async def rate(self, thread: str, turn: str, rating: Rating) -> None:
         """Keep what somebody thinks of an answer in a thread. Raises NotFound."""
         acting = await self._owner(thread)
-        kept = await self._service.core.database.write(turns.rate, turn, rating, "", "", acting.principal)
-        found_or_missing(kept, "turn", turn)
+        rating_row = await self._service.core.database.write(turns.rate, turn, rating, "", "", acting.principal)
+        found_or_missing(rating_row, "turn", turn)
 
     async def hand_over(self, thread: str, turn: str, place: str) -> None:
         """Pass a thread up to a turn on to a person, who finds it at `place`. Raises ChatError."""

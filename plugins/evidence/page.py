@@ -41,7 +41,7 @@ async def why_linked(
 
 
 def readable_html(view: StandaloneView) -> Markup:
-    """A quote made readable: what was added stands in brackets, underlined."""
+    """Render a quote made readable: additions are in brackets and underlined."""
     original = "".join(span.text for span in view.spans if span.kind == "kept")
     return render(FOLDER / "readable.html", made=view, parts=bracketed(view.spans), original=original)
 

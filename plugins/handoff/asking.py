@@ -72,7 +72,7 @@ def mentions_person(text: str) -> bool:
 
 def wants_person(text: str) -> bool:
     """Whether a message asks for a person and for nothing else."""
-    said = " ".join(text.split()).lstrip("¿¡")
-    if len(said) > _LONGEST or _ASKS_HOW.search(said):
+    line = " ".join(text.split()).lstrip("¿¡")
+    if len(line) > _LONGEST or _ASKS_HOW.search(line):
         return False
-    return _WANTS.fullmatch(said) is not None
+    return _WANTS.fullmatch(line) is not None

@@ -106,7 +106,7 @@ class HandoffService(ServiceBase):
             reason=reason(conversation, turn.id),
             contact=contact if settings.asks_contact else "",
             message=sanitize_text(clean(new.message, MAX_MESSAGE_CHARS, "message")).strip(),
-            conversation=[_exchange(one) for one in conversation[-TURNS:]],
+            conversation=[_exchange(exchange) for exchange in conversation[-TURNS:]],
         )
         belongs = await self.reached(turn.collection)
         row = content.model_dump(include={"id", "collection", "reason"})
@@ -184,7 +184,7 @@ def reason(turns: Sequence[StoredTurn], turn_id: str) -> Reason:
     if mentions_person(turn.question):
         return "asked"
     both = [*before, turn]
-    return "doubted" if len(both) == 2 and all(one.done is not None and one.done.doubted for one in both) else ""
+    return "doubted" if len(both) == 2 and all(each.done is not None and each.done.doubted for each in both) else ""
 
 
 async def offer_below(service: ChatService, turn_id: str) -> Markup:
@@ -210,7 +210,7 @@ async def send_form(
     contact: Annotated[str, Field(max_length=MAX_CONTACT_CHARS)] = "",
     message: Annotated[str, Field(max_length=MAX_MESSAGE_CHARS)] = "",
 ) -> dict[str, Any]:
-    """→ `{html}` that stands in place of the form."""
+    """→ `{html}` that replaces the form."""
     new = NewHandoff(consent=consent, contact=contact, message=message)
     await HandoffService(service.core, service.principal).hand_over(turn, new)
     return {"html": str(render(_FORM, offer=None, key=turn, sent=True))}

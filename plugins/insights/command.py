@@ -42,9 +42,9 @@ def report(
 
     async def made() -> str:
         async with open_service(settings, warm=False) as service:
-            found = await InsightsService(service.core, service.principal).report(
+            report = await InsightsService(service.core, service.principal).report(
                 days=days, collection=collection, again=again
             )
-            return markdown_report(found, days)
+            return markdown_report(report, days)
 
     typer.echo(asyncio.run(made()))

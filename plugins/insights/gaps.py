@@ -62,8 +62,8 @@ async def closed_by(core: ServiceCore, collection: str, group: str, questions: S
 
 def draft(questions: Sequence[str]) -> str:
     """Return the stub of a section that answers these questions, in Markdown."""
-    asked = [escaped(question) for question in questions]
-    return "\n".join((f"## {asked[0]}", "", "…", "", "<!-- People asked:", *(f"- {one}" for one in asked), "-->"))
+    lines = [escaped(question) for question in questions]
+    return "\n".join((f"## {lines[0]}", "", "…", "", "<!-- People asked:", *(f"- {line}" for line in lines), "-->"))
 
 
 def escaped(text: str) -> str:

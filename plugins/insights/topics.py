@@ -146,9 +146,9 @@ class InsightsService(ServiceBase):
 
         def group() -> Insights:
             texts = [_alone(turn) for turn, _ in rows]
-            known = [at for at, text in enumerate(texts) if text.strip()]
-            vectors = self.core.models.encoder().encode([texts[at] for at in known])
-            turns = [rows[at][0] for at in known]
+            places = [at for at, text in enumerate(texts) if text.strip()]
+            vectors = self.core.models.encoder().encode([texts[at] for at in places])
+            turns = [rows[at][0] for at in places]
             recent = [turn for turn, _ in rows if turn.created >= since]
             cited = {place.document_id for turn in recent if turn.done for place in turn.done.citations}
             documents = self._documents(name, where or {}) if name else set()
@@ -177,12 +177,12 @@ class InsightsService(ServiceBase):
             )
 
         with index_errors():
-            found = await run_blocking(group)
+            report = await run_blocking(group)
             if not again:
-                return found
+                return report
             alone = {turn.id: turn for turn, _ in rows}
-            gaps = [await self._asked_again(gap, alone) for gap in found.gaps[:AGAIN]]
-        return found.model_copy(update={"gaps": [*gaps, *found.gaps[AGAIN:]]})
+            gaps = [await self._asked_again(gap, alone) for gap in report.gaps[:AGAIN]]
+        return report.model_copy(update={"gaps": [*gaps, *report.gaps[AGAIN:]]})
 
     def _documents(self, name: str, where: Where) -> set[str]:
         """Return the documents of a collection within a filter. Blocks."""
@@ -334,14 +334,14 @@ def _tells(word: str) -> bool:
 
 def markdown_report(insights: Insights, days: int) -> str:
     """Return a report for people: outcomes, topics, gaps with a stub of the section to write, and what was cited."""
-    told = {name.replace("_", " "): count for name, count in insights.outcomes}
+    ends = {name.replace("_", " "): count for name, count in insights.outcomes}
     spoken = {NAMES.get(code, "too short to tell"): count for code, count in insights.languages.items()}
     lines = [
         f"# What was asked in {days} days",
         "",
         f"Questions: {insights.turns}, people: {insights.people}.",
         "",
-        *(f"- {', '.join(f'{name} {count}' for name, count in counts.items())}" for counts in (told, spoken) if counts),
+        *(f"- {', '.join(f'{name} {count}' for name, count in counts.items())}" for counts in (ends, spoken) if counts),
         "",
         "## Topics",
         "",

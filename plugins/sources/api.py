@@ -126,8 +126,8 @@ def thread_markdown(title: str, question: str, answers: Sequence[str]) -> str:
 
     Else the words of whoever asked, which are nearest to those of the next who asks the same, would be quoted to them.
     """
-    asked = _asked(question)
-    parts = (f"# {sanitize_line(str(title))}", *(f"## {asked}\n\n{_below(answer)}" for answer in answers))
+    title_line = _asked(question)
+    parts = (f"# {sanitize_line(str(title))}", *(f"## {title_line}\n\n{_below(answer)}" for answer in answers))
     return "\n\n".join(parts) + "\n"
 
 
@@ -142,8 +142,8 @@ def _below(answer: str) -> str:
 
 def thread_html(title: str, question: str, answers: Sequence[str]) -> str:
     """Return the same of a thread that is HTML, as a page."""
-    asked = escape(_asked(re.sub(r"<[^>]*>", " ", question)))
-    return page_html(title, "".join(f"<h2>{asked}</h2>{answer}" for answer in answers))
+    heading = escape(_asked(re.sub(r"<[^>]*>", " ", question)))
+    return page_html(title, "".join(f"<h2>{heading}</h2>{answer}" for answer in answers))
 
 
 def _asked(question: str) -> str:

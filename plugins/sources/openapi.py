@@ -139,8 +139,8 @@ def _lines(description: _Description) -> Iterator[str]:
 def _parameters(description: _Description, parameters: list[Any]) -> Iterator[str]:
     if parameters:
         yield from ("Parameters:", "")
-        for one in parameters:
-            parameter = description.resolved(one)
+        for row in parameters:
+            parameter = description.resolved(row)
             schema = description.resolved(parameter.get("schema")) or parameter
             needed = ", required" if parameter.get("required") else ""
             about = f"{_text(parameter.get('in'))}, {_kind(schema)}{needed}"

@@ -92,7 +92,7 @@ class VisitorsTurn(StrictBody):
 
 
 class VisitorsPart(VisitorsTurn):
-    """What stands below it; with a `call` the form there that is sent."""
+    """The part below it; with a `call`, the form there that is sent."""
 
     call: str = Field(default="", max_length=100, description="The call that the form names.")
     fields: dict[Annotated[str, Field(max_length=40)], bool | Annotated[str, Field(max_length=4000)]] = Field(
@@ -170,8 +170,8 @@ async def rate(body: VisitorRating, service: Service) -> None:
     """Keep what a visitor thinks of an answer; review and training read it like any other feedback."""
     visited = for_visitor(service, body.visitor)
     comment = clean(body.comment, MAX_COMMENT_CHARS, "comment")
-    kept = await visited.core.database.write(turns.rate, body.turn_id, body.rating, "", comment, visited.principal)
-    found_or_missing(kept, "turn", body.turn_id)
+    rating = await visited.core.database.write(turns.rate, body.turn_id, body.rating, "", comment, visited.principal)
+    found_or_missing(rating, "turn", body.turn_id)
 
 
 @router.post("/v1/widget/parts", summary="Ask what stands below a turn of a visitor, or send a form there")
@@ -215,7 +215,7 @@ async def search(body: WidgetTurn, request: Request, service: Service) -> list[F
     """The sections that a turn would read, best first."""
     visited = for_visitor(service, body.visitor)
     await count_search(visited)
-    found = await while_connected(
+    result = await while_connected(
         request,
         visited.turns.search(
             body.question,
@@ -226,7 +226,7 @@ async def search(body: WidgetTurn, request: Request, service: Service) -> list[F
             page=body.page.read() if body.page else NO_PAGE,
         ),
     )
-    return await asyncio.to_thread(_sections, found.rewrite.text, found.passages)
+    return await asyncio.to_thread(_sections, result.rewrite.text, result.passages)
 
 
 def _sections(question: str, passages: list[Evidence]) -> list[FoundSection]:
@@ -297,7 +297,7 @@ def add_widget(app: FastAPI, service: ChatService) -> None:
             {"connect-src": "'self'", "img-src": "https: data:", "frame-ancestors": " ".join(origins)},
             headers={},
             style=Markup(_text("widget.css")),
-            words={text: said for text, said in words(spoken()).items() if f'"{text}"' in _text("frame.js")},
+            words={text: label for text, label in words(spoken()).items() if f'"{text}"' in _text("frame.js")},
             sites=origins,
             standing=standing_messages(service.settings.plugins) if own.keep != "off" else [],
             script=Markup(_text("frame.js")),

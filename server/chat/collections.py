@@ -124,7 +124,7 @@ class CollectionService(ServiceBase):
             file = f"{stem}-{ending}" if f".{ending}" in endings else f"{stem}{dot}{ending}"
         ownership = await self._made(name, "")
         room = await self._room(name, file)
-        keep = partial(uploads.unpack, known=endings) if packed else uploads.keep
+        keep = partial(uploads.unpack, suffixes=endings) if packed else uploads.keep
         stored, sizes = await asyncio.to_thread(keep, name, file, content, room)
         await self._write(collection_rows.remember_uploads, name, file, sizes, ownership)
 

@@ -379,9 +379,9 @@ def candidates_of(
     infos = opened.documents()
     spread = infos[:: max(1, len(infos) // (OPENED if where else READ))]
     documents = (opened.document(info.id) for info in spread)
-    within = (one for one in documents if in_scope(where, {**one.metadata, "document_id": one.id}))
-    asked = (proposed for place in cited if (proposed := suggestion(*place)))
-    picked = {one.question: one for one in (*asked, *pick(islice(within, READ), TRIED))}
+    within = (row for row in documents if in_scope(where, {**row.metadata, "document_id": row.id}))
+    suggestions = (proposed for place in cited if (proposed := suggestion(*place)))
+    picked = {proposed.question: proposed for proposed in (*suggestions, *pick(islice(within, READ), TRIED))}
     return list(picked.values())
 
 

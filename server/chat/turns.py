@@ -480,5 +480,5 @@ def _choices(values: Sequence[MetadataValue]) -> list[MetadataValue]:
     def natural(value: MetadataValue) -> list[str | int]:
         return [int(part) if n % 2 else part for n, part in enumerate(re.split(r"(\d+)", str(value).casefold()))]
 
-    shown = [value for value in values if len(text := str(value)) <= MAX_CHOICE_CHARS and text and is_showable(text)]
-    return sorted(shown, key=natural)[:MAX_CHOICES]
+    choices = [value for value in values if len(text := str(value)) <= MAX_CHOICE_CHARS and text and is_showable(text)]
+    return sorted(choices, key=natural)[:MAX_CHOICES]

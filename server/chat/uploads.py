@@ -132,9 +132,9 @@ class Uploads:
         return Stored((folder / name).resolve(), {name: size})
 
     def unpack(
-        self, collection: str, name: str, content: BinaryIO, room: Room | None = None, *, known: Set[str]
+        self, collection: str, name: str, content: BinaryIO, room: Room | None = None, *, suffixes: Set[str]
     ) -> Stored:
-        """Store the documents (files whose ending is `known`) and pictures of a zip archive in a folder of its name.
+        """Store the documents, by their `suffixes`, and the pictures of a zip archive in a folder of its name.
 
         It takes the place of an earlier one, as a whole. Hidden files are left out. Raises TooLarge, Unavailable, or
         InvalidRequest for what is no such archive, is encrypted or damaged, or holds no document.
@@ -144,7 +144,7 @@ class Uploads:
         sizes = dict[str, int]()
         with _stored(f"{name}{ARCHIVE}"), _archive(content, name) as archive:
             try:
-                for member, path in _wanted(archive, name, known):
+                for member, path in _wanted(archive, name, suffixes):
                     target = draft / path
                     target.parent.mkdir(parents=True, exist_ok=True)
                     with archive.open(member) as source, target.open("wb") as file:
@@ -153,8 +153,8 @@ class Uploads:
                         sizes[f"{name}:{path.replace('/', ':')}"] = size
                     else:
                         target.unlink()
-                if not any(os.path.splitext(path)[1].lower() in known for path in sizes):
-                    listed = ", ".join(sorted(known))
+                if not any(os.path.splitext(path)[1].lower() in suffixes for path in sizes):
+                    listed = ", ".join(sorted(suffixes))
                     raise InvalidRequest(
                         f"There is no document in {name}{ARCHIVE}. Known are {listed}.", code="empty_file", param="file"
                     )

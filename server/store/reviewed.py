@@ -327,14 +327,14 @@ def _used(who: Principal, collection: str) -> Select[Any]:
 
 
 def _question(turn: StoredTurn, review: ReviewRecord | bool | None, *, first: bool) -> ReviewedMessage:
-    """Return a question with what was said of it; in place of a review may stand whether the turn was rated up."""
+    """Return a question with its review, or with whether the turn was rated up in place of one."""
     message = ReviewedMessage(role="user", text=turn.question, turn_id=turn.id, judged=False)
     if review is None:
         return message
     if used := isinstance(review, bool):
-        said = _as_it_is(turn) if review else {"rewrite": turn.search_for}
+        changes = _as_it_is(turn) if review else {"rewrite": turn.search_for}
         row = {"n": 0, "turn_id": turn.id, "by": "", "at": turn.created, "verdict": "approved"}
-        review = ReviewRecord.model_validate({**row, **said})
+        review = ReviewRecord.model_validate({**row, **changes})
     fields: dict[str, object] = {"rewrite": review.rewrite, "answer": review.answer}
     if review.rewrite is not None and review.passages is not None and not used:
         fields["judged"] = None

@@ -88,12 +88,12 @@ def broken_form(answer: str, question: str, previous: str, passages: Iterable[st
     for code in _CODE.finditer(answer):
         if _NUMBER.search(code[0]) and not _held(code[0].strip("`~"), texts):
             return "marker in code"
-    said = set(stems(answer))
-    if said and said <= set(stems(question)) and not begins_yes_or_no(answer):
+    terms = set(stems(answer))
+    if terms and terms <= set(stems(question)) and not begins_yes_or_no(answer):
         return "echo"
     before = _plain(_NUMBER.sub("", previous))
     sentences = [_plain(answer[start:end]) for start, end in sentence_spans(answer)]
-    return "repeats" if before and said and all(sentence in before for sentence in sentences) else ""
+    return "repeats" if before and terms and all(sentence in before for sentence in sentences) else ""
 
 
 def _held(words: str, texts: Sequence[str]) -> bool:

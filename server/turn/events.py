@@ -141,7 +141,7 @@ class TokenEvent(_Event):
 
 
 class FoldEvent(_Event):
-    """Takes back what a model wrote, from character `start` of the answer on: the documents do not bear it out.
+    """The text of a model from character `start` on is taken back: the documents do not bear it out.
 
     Citations and support from there on are void. The tokens that follow stand in its place.
     """

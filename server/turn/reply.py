@@ -152,9 +152,9 @@ class Reply:
         if (asks := selection.question_back) is not None:
             self._watch.first_token()
             # Whoever asked may have the answer already.
-            asked = self.reader.say(asks.text)
+            question = self.reader.say(asks.text)
             quotes = self._quote(gettext(DOUBTFUL), nearest) if nearest else []
-            return [*asked, *quotes, self._done("asked", alternatives=asks.alternatives)]
+            return [*question, *quotes, self._done("asked", alternatives=asks.alternatives)]
         if selection.unanswerable:
             return self._refuse(plan, passages, nearest)
         with self._watch.begin("generate") as step:
@@ -287,11 +287,11 @@ class Reply:
 
     async def _fold(self, plan: SearchPlan, selection: Selection) -> list[Event]:
         """Take back what the model wrote and answer as without a model."""
-        shown = self.reader.shown
+        text = self.reader.shown
         passages, language = selection.passages, self._language
         self.reader = await run_blocking(lambda: AnswerReader(passages, language), lambda: "generate")
-        taken_back: list[Event] = [FoldEvent(start=0)] if shown else []
-        self._folded = "" if self._house.breaks(shown) else shown
+        taken_back: list[Event] = [FoldEvent(start=0)] if text else []
+        self._folded = "" if self._house.breaks(text) else text
         nearest = selection.nearest
         if nearest is None:
             nearest = await run_blocking(lambda: self.nearest(plan, selection.passages), lambda: "generate")

@@ -231,8 +231,8 @@ class Turn:
         request, searched, models = self.request, self._searched, self._models
         assert searched is not None, "plan() opens the collection"
         with self.watch.begin("written") as step:
-            found = (answerer(request, plan, searched, models) for answerer in answerers)
-            answer = await run_blocking(lambda: next(filter(None, found), None), lambda: "search")
+            answers = (answerer(request, plan, searched, models) for answerer in answerers)
+            answer = await run_blocking(lambda: next(filter(None, answers), None), lambda: "search")
             step.label(written=answer.id if answer else "")
         return answer
 

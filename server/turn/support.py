@@ -376,8 +376,8 @@ def evidence_text(heading: str, sentences: Sequence[str], own: int) -> str:
 
 def statement_text(statement: str, question: str = "") -> str:
     """Return the model's input from an answer: the statement, behind its question if there is one."""
-    asked = plain(question)[-QUESTION_CHARACTERS:].rstrip(" ?.!")
-    return f"{asked}? {plain(statement)}" if asked else plain(statement)
+    request = plain(question)[-QUESTION_CHARACTERS:].rstrip(" ?.!")
+    return f"{request}? {plain(statement)}" if request else plain(statement)
 
 
 ONNX_FILE, DESCRIPTION = "model.onnx", "support.json"
@@ -425,8 +425,8 @@ class PairModel:
     def read(self, statement: str, evidence: str) -> PairReading:
         """Score one pair, each side as `statement_text` and `evidence_text` make it."""
         [encoding] = self._model.tokenize([(statement, evidence)])
-        logits = [float(one) for one in self._model.run(encoding)[0]]
-        odds = [math.exp(one - max(logits)) for one in logits]
+        logits = [float(logit) for logit in self._model.run(encoding)[0]]
+        odds = [math.exp(logit - max(logits)) for logit in logits]
         return PairReading(odds[0] / sum(odds), odds[1] / sum(odds))
 
 
@@ -461,9 +461,9 @@ def is_read(statement: str, scorer: SupportScorer, cited: Sequence[int]) -> bool
 
     Nor where it begins with *yes* or *no*: the model is wrong about these more often than words are.
     """
-    said = plain(statement).rstrip(".")
+    stated = plain(statement).rstrip(".")
     held = (text for n in cited for text in scorer.around(statement, n)[1])
-    return not begins_yes_or_no(statement) and all(plain(text).rstrip(".") != said for text in held)
+    return not begins_yes_or_no(statement) and all(plain(text).rstrip(".") != stated for text in held)
 
 
 def read_beside(model: PairModel, scorer: SupportScorer, statement: str, question: str, n: int) -> PairReading:

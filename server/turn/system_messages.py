@@ -143,8 +143,8 @@ def without_addition(conversation: Conversation, addition: str) -> Conversation:
     if not addition.strip():
         return conversation
     cleaned = (
-        Message(one.role, one.text.removesuffix(addition).rstrip()) if one.role == "assistant" else one
-        for one in conversation.messages
+        Message(message.role, message.text.removesuffix(addition).rstrip()) if message.role == "assistant" else message
+        for message in conversation.messages
     )
     return Conversation(tuple(message for message in cleaned if message.text.strip()))
 

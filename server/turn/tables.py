@@ -113,10 +113,10 @@ def with_rows_said(text: str) -> str:
     """
     if not (listed := tables(text)):
         return _going_on(text)
-    said = {row.line: table.said(row) for table in listed for row in table.rows}
+    texts = {row.line: table.said(row) for table in listed for row in table.rows}
     heads = {table.header.line + more for table in listed for more in (0, 1)}
-    lines = ((n, said.get(n, line)) for n, line in enumerate(text.split("\n")) if n not in heads)
-    return "\n".join(line for n, line in lines if line or n not in said)
+    lines = ((n, texts.get(n, line)) for n, line in enumerate(text.split("\n")) if n not in heads)
+    return "\n".join(line for n, line in lines if line or n not in texts)
 
 
 def _going_on(text: str) -> str:

@@ -158,7 +158,7 @@ def test_a_bomb_is_given_up_at_the_limit(serve: Any, settings_for: Any) -> None:
 @pytest.mark.parametrize("renames", [0, 1])
 def test_an_archive_is_there_though_its_replacing_was_killed(tmp_path: Path, renames: int) -> None:
     uploads, place = Uploads(tmp_path, 1 << 20), tmp_path / "uploads/docs/uploads"
-    uploads.unpack("docs", "pages", io.BytesIO(packed({"a.md": "# Old"})), known=KNOWN)
+    uploads.unpack("docs", "pages", io.BytesIO(packed({"a.md": "# Old"})), suffixes=KNOWN)
     child = os.fork()
     if not child:
         rename, left = Path.replace, [renames]
@@ -171,7 +171,7 @@ def test_an_archive_is_there_though_its_replacing_was_killed(tmp_path: Path, ren
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Path, "replace", killed)
-            uploads.unpack("docs", "pages", io.BytesIO(packed({"a.md": "# New"})), known=KNOWN)
+            uploads.unpack("docs", "pages", io.BytesIO(packed({"a.md": "# New"})), suffixes=KNOWN)
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
     assert list(place.glob(".*.part"))
@@ -183,17 +183,17 @@ def test_an_archive_is_there_though_its_replacing_was_killed(tmp_path: Path, ren
         os.utime(draft, (1e9, 1e9))
     uploads.recover()
     assert [path.name for path in place.iterdir()] == ["pages"]
-    uploads.unpack("docs", "pages", io.BytesIO(packed({"a.md": "# New"})), known=KNOWN)
+    uploads.unpack("docs", "pages", io.BytesIO(packed({"a.md": "# New"})), suffixes=KNOWN)
     assert [path.read_text() for path in place.rglob("*.md")] == ["# New"]
 
 
 def test_an_archive_counts_as_what_it_unpacks_to_and_replaces_what_it_counted(tmp_path: Path) -> None:
     uploads = Uploads(tmp_path, 1 << 20)
     content = packed({"a.md": b"x" * 600_000, "b/c.md": b"y" * 300_000})
-    stored = uploads.unpack("docs", "pages", io.BytesIO(content), Room(0, 1 << 20), known=KNOWN)
+    stored = uploads.unpack("docs", "pages", io.BytesIO(content), Room(0, 1 << 20), suffixes=KNOWN)
     assert stored.sizes == {"pages:a.md": 600_000, "pages:b:c.md": 300_000}
     with pytest.raises(Exception, match=r"limits\.stored_mb"):
-        uploads.unpack("docs", "more", io.BytesIO(content), Room(400_000, 1 << 20), known=KNOWN)
+        uploads.unpack("docs", "more", io.BytesIO(content), Room(400_000, 1 << 20), suffixes=KNOWN)
     assert sorted(path.name for path in (tmp_path / "uploads/docs/uploads").iterdir()) == ["pages"]
 
 

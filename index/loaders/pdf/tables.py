@@ -294,7 +294,7 @@ def _stretched(rows: Sequence[list[TextLine]]) -> bool:
 
 
 def _justified(rows: Sequence[list[TextLine]]) -> bool:
-    """Whether rows are lines of justified prose, whose blanks are all equally wide.
+    """Tell lines of justified prose, all blanks of which are equally wide, from rows of a table.
 
     Between the cells of a table they are wider than within, or as wide by chance, and then its words stand in columns.
     """

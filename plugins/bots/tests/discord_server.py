@@ -34,7 +34,7 @@ def message(identity: str, channel: str, author: str, content: str, mentions: tu
     empty = {name: [] for name in ("mention_roles", "attachments", "embeds")}
     flags = {"tts": False, "mention_everyone": False, "pinned": False, "type": 0, "edited_timestamp": None}
     place = {"id": identity, "channel_id": channel, "guild_id": GUILD, "author": user(author), "timestamp": TIME}
-    return {**place, **empty, **flags, "content": content, "mentions": [user(one) for one in mentions]}
+    return {**place, **empty, **flags, "content": content, "mentions": [user(name) for name in mentions]}
 
 
 def guild() -> dict[str, Any]:
@@ -115,9 +115,9 @@ class FakeDiscord:
             return web.Response(status=204)
         await self.calls.put((path, body))
         if path.endswith("/threads"):
-            made = thread(path.split("/")[-2], body["name"])
-            await self.send("THREAD_CREATE", made | {"newly_created": True})
-            return reply(made)
+            channel = thread(path.split("/")[-2], body["name"])
+            await self.send("THREAD_CREATE", channel | {"newly_created": True})
+            return reply(channel)
         if path.startswith("interactions/"):
             return reply({"interaction": {"id": path.split("/")[1], "type": 3}})
         return reply(message(str(next(self._ids)), path.split("/")[1], BOT, body.get("content", "")))

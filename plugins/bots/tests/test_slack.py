@@ -56,9 +56,9 @@ async def answered(slack: FakeSlack) -> dict[str, Any]:
     """The bot's messages: it posts a sign that it reads, and puts the answer in its place."""
     waiting = await slack.call("chat.postMessage")
     assert (waiting["unfurl_links"], waiting["unfurl_media"]) == (False, False), "no address of an answer is asked"
-    given = await slack.call("chat.update")
-    assert "<" not in given["text"], "what is read aloud calls nobody"
-    return {**given, "thread": waiting["thread_ts"]}
+    message = await slack.call("chat.update")
+    assert "<" not in message["text"], "what is read aloud calls nobody"
+    return {**message, "thread": waiting["thread_ts"]}
 
 
 def test_a_thread_is_a_conversation_whose_answers_cite_and_can_be_rated(
@@ -104,11 +104,11 @@ def test_a_question_back_has_buttons(serve: Serve, settings_for: MakeSettings) -
     async def journey() -> None:
         async with bot(serve(settings_for("none", retrieval=retrieval))) as slack:
             at = await slack.message("<@UBOT> Are tickets refunded?", kind="app_mention")
-            asked = await answered(slack)
-            buttons = asked["blocks"][-1]["elements"]
-            (refunds,) = (one for one in buttons if one["text"]["text"] == "Travel expenses › Refunds")
+            question = await answered(slack)
+            buttons = question["blocks"][-1]["elements"]
+            (refunds,) = (button for button in buttons if button["text"]["text"] == "Travel expenses › Refunds")
             for _ in range(2):  # pressed twice, answered once
-                await slack.press(refunds, at, asked["ts"])
+                await slack.press(refunds, at, question["ts"])
             assert "Train tickets are refunded" in (await answered(slack))["blocks"][0]["text"]
             assert slack.calls.empty()
 

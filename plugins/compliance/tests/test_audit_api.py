@@ -20,10 +20,10 @@ class Key:
     """Somebody's key: `id` as the log names it, `headers` to send it with."""
 
     def __init__(self, running: Running, name: str, role: Role = "operator", *groups: str) -> None:
-        made, secret = running.service.core.database.write_blocking(
+        key, secret = running.service.core.database.write_blocking(
             lambda connection: credentials.create_key(connection, name, role, frozenset(groups or ("*",)))
         )
-        self.id = f"key:{made.id}"
+        self.id = f"key:{key.id}"
         self.headers = {"Authorization": f"Bearer {secret}"}
 
 

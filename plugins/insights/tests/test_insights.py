@@ -69,24 +69,24 @@ def test_a_visitors_gap_becomes_a_curated_answer_that_the_next_visitor_gets(runn
         rating = {"turn_id": turn, "visitor": f"{2:032d}", "rating": "down"}
         assert visitors.post("/v1/widget/feedback", json=rating).status_code == 204
 
-        found = agent.get("/v1/insights", params={"collection": "docs"}).json()
-        assert (found["turns"], found["people"]) == (4, 3)
-        topics = {tuple(sorted(topic["questions"])): topic for topic in found["topics"]}
+        report = agent.get("/v1/insights", params={"collection": "docs"}).json()
+        assert (report["turns"], report["people"]) == (4, 3)
+        topics = {tuple(sorted(topic["questions"])): topic for topic in report["topics"]}
         mayor = topics[tuple(sorted(MAYOR))]
         assert (mayor["turns"], mayor["earlier"], mayor["rated_down"], mayor["newest"]) == (3, 0, 1, turn)
         assert "mayor" in mayor["name"]
         leave = topics["How long is parental leave?",]
         assert leave["sections"][0]["document_id"] == "leave.md"
         assert leave["unanswered"] == 0
-        (gap,) = found["gaps"]
+        (gap,) = report["gaps"]
         assert set(gap["questions"]) <= set(MAYOR)
         assert gap["sections"], "what came nearest"
-        assert "leave.md" not in found["never_cited"]
+        assert "leave.md" not in report["never_cited"]
 
         written = agent.post("/v1/collections/docs/curated", json={"questions": [MAYOR[0]], "answer": "Ada is."})
         assert written.status_code == 201, written.text
-        told = agent.get(f"/v1/turns/{visit(visitors, MAYOR[0], 7)}").json()
-        assert (told["answer"], told["done"]["written"]) == ("Ada is.", written.json()["id"])
+        turn = agent.get(f"/v1/turns/{visit(visitors, MAYOR[0], 7)}").json()
+        assert (turn["answer"], turn["done"]["written"]) == ("Ada is.", written.json()["id"])
         (after,) = agent.get("/v1/insights", params={"collection": "docs"}).json()["gaps"]
         assert after["turns"] == gap["turns"], "the answer of a person is no gap"
         assert after["closed"] == ""
@@ -103,24 +103,24 @@ def test_outcomes_languages_pages_and_sources_are_counted_and_keep_to_a_filter(r
         for n in range(2):
             visit(visitors, "How long is parental leave?", n, page=page, where={"document_id": "leave.md"})
         visit(visitors, german, 3, where={"document_id": "travel.md"})
-        found = agent.get("/v1/insights", params={"collection": "docs"}).json()
-        assert sum(found["outcomes"].values()) == 3
-        assert found["outcomes"]["answered"] >= 2
-        assert found["languages"] == {"en": 2, "de": 1}
-        assert found["pages"] == [{"page": "https://docs.example/leave/", "turns": 2, "unanswered": 0}]
-        assert (found["cited"][0]["document_id"], found["cited"][0]["turns"]) == ("leave.md", 2)
-        assert found["filters"] == {"document_id": ["leave.md", "travel.md"]}
+        report = agent.get("/v1/insights", params={"collection": "docs"}).json()
+        assert sum(report["outcomes"].values()) == 3
+        assert report["outcomes"]["answered"] >= 2
+        assert report["languages"] == {"en": 2, "de": 1}
+        assert report["pages"] == [{"page": "https://docs.example/leave/", "turns": 2, "unanswered": 0}]
+        assert (report["cited"][0]["document_id"], report["cited"][0]["turns"]) == ("leave.md", 2)
+        assert report["filters"] == {"document_id": ["leave.md", "travel.md"]}
         narrow = {"collection": "docs", "where": '{"document_id": "travel.md"}'}
-        kept = agent.get("/v1/insights", params=narrow).json()
-        assert (kept["turns"], kept["languages"], kept["pages"]) == (1, {"de": 1}, [])
-        report = agent.get("/v1/insights", params={**narrow, "format": "markdown"}).text
-        assert "German 1" in report
-        assert "English" not in report
+        narrowed = agent.get("/v1/insights", params=narrow).json()
+        assert (narrowed["turns"], narrowed["languages"], narrowed["pages"]) == (1, {"de": 1}, [])
+        markdown = agent.get("/v1/insights", params={**narrow, "format": "markdown"}).text
+        assert "German 1" in markdown
+        assert "English" not in markdown
         table = agent.get("/v1/insights", params={"collection": "docs", "format": "csv"}).text
         assert "page,https://docs.example/leave/,2," in table
         assert agent.get("/v1/insights", params={"where": "version=2"}).status_code == 400
         # Whoever reviews a turn sees what was read and searched.
-        turn = agent.get(f"/v1/reviews/{found['topics'][0]['newest']}").json()["turn"]
+        turn = agent.get(f"/v1/reviews/{report['topics'][0]['newest']}").json()["turn"]
         assert (turn["page"], turn["where"]) == ("https://docs.example/leave/", {"document_id": "leave.md"})
 
 
@@ -155,10 +155,10 @@ def test_a_gap_is_closed_by_a_person_or_by_a_changed_page(running: Running, tmp_
         (later,) = (row for row in review["data"] if row["question"].startswith("And who"))
         detail = agent.get(f"/v1/reviews/{later['turn_id']}").json()
         assert detail["history"][0]["text"] == MAYOR[0]
-        said = agent.post(
+        answer = agent.post(
             f"/v1/reviews/{later['turn_id']}", json={"verdict": "corrected", "rewrite": "Who was mayor before?"}
         )
-        assert said.is_success, said.text
+        assert answer.is_success, answer.text
     database, who = running.service.core.database, running.service.principal
     (dialog,) = database.read_blocking(lambda c: reviewed.dialogs(c, who, "docs"))
     assert [message.text for message in dialog.turns if message.role == "user"] == [MAYOR[0], "And who was it before?"]
@@ -175,8 +175,8 @@ def test_sections_that_one_answer_cites_and_that_disagree_are_shown(model_home: 
         "Sick leave needs a note from the third day.": False,
     }
     for other, wrong in pairs.items():
-        found = disagreements([cites(leave, other)], model, {})
-        assert bool(found) is wrong, (other, found)
+        pairs_found = disagreements([cites(leave, other)], model, {})
+        assert bool(pairs_found) is wrong, (other, pairs_found)
     apart = {"0.md": {"version": "1"}, "1.md": {"version": "2"}}
     assert disagreements([cites(leave, "Parental leave lasts twelve weeks.")], model, apart) == []
 
@@ -199,8 +199,8 @@ def cites(*quotes: str) -> StoredTurn:
         "seconds": {},
     }
     empty = dict.fromkeys(("conversation_id", "search_for", "finished", "rewrite", "evidence", "error", "feedback"))
-    told = {"id": "t", "collection": "docs", "question": "How long?", "status": "quoted", "answer": "", "created": 1.0}
-    return StoredTurn.model_validate({**empty, **told, "done": done})
+    turn = {"id": "t", "collection": "docs", "question": "How long?", "status": "quoted", "answer": "", "created": 1.0}
+    return StoredTurn.model_validate({**empty, **turn, "done": done})
 
 
 def test_insights_are_off_until_an_operator_switches_them_on(serve: Serve, settings_for: MakeSettings) -> None:
@@ -243,9 +243,9 @@ def test_a_question_stays_words_wherever_markdown_shows_it(text: str) -> None:
 
 def test_without_turns_there_is_nothing_to_say(running: Running) -> None:
     with running.client() as agent:
-        found = agent.get("/v1/insights", params={"days": 1, "collection": "docs"}).json()
-        assert (found["turns"], found["topics"], found["gaps"]) == (0, [], [])
-        assert len(found["never_cited"]) == 3
+        report = agent.get("/v1/insights", params={"days": 1, "collection": "docs"}).json()
+        assert (report["turns"], report["topics"], report["gaps"]) == (0, [], [])
+        assert len(report["never_cited"]) == 3
         assert agent.get("/v1/insights", params={"collection": "nowhere"}).status_code == 404
 
 

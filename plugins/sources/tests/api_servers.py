@@ -80,8 +80,8 @@ class FakeGitHub(FakeApi):
         if path == "/graphql":
             return self._discussions(body["variables"]["after"])
         if name := self.named(path, "/repos/us/docs/issues/", "/comments"):
-            said = [("NONE", "Me too!", 0), ("MEMBER", self.texts[name], 0), ("NONE", "This helped.", 3)]
-            return [{"author_association": who, "body": text, "reactions": {"+1": up}} for who, text, up in said]
+            comments = [("NONE", "Me too!", 0), ("MEMBER", self.texts[name], 0), ("NONE", "This helped.", 3)]
+            return [{"author_association": who, "body": text, "reactions": {"+1": up}} for who, text, up in comments]
         if path != "/repos/us/docs/issues" or query["state"] != "closed":
             return None
         rows = [self._row(name) for name in self.texts]

@@ -38,19 +38,19 @@ class TestApis(ConnectorContract):
     def texts(self, mirror: SourceMirror) -> dict[str, str]:
         """As the contract has it: files of HTML bear the names of documents, too."""
         documents = {key: document for key, document in mirror.state.documents.items() if document.path}
-        return {key.rpartition("/")[2]: (mirror.files / one.path).read_text("utf-8") for key, one in documents.items()}
+        return {key.rpartition("/")[2]: (mirror.files / row.path).read_text("utf-8") for key, row in documents.items()}
 
     def test_answers_and_addresses_come_along_and_what_answers_nothing_does_not(
         self, place: FakeApi, mirror: SourceMirror
     ) -> None:
         self.run(place, mirror)
         assert set(self.texts(mirror)) == {"one.md", "two.md"}
-        text, kept = self.texts(mirror)["one.md"], next(iter(mirror.state.documents.values()))
+        text, document = self.texts(mirror)["one.md"], next(iter(mirror.state.documents.values()))
         assert "About one.md" in text
-        assert kept.url.startswith(("https://", place.url))
+        assert document.url.startswith(("https://", place.url))
         if place.kind != "confluence":
-            asked, answer = (text.index(part) for part in ("Answer to: How is one.md", "The first document."))
-            assert asked < answer, "what was asked heads the answer, and is no text that could be quoted"
+            question, answer = (text.index(part) for part in ("Answer to: How is one.md", "The first document."))
+            assert question < answer, "what was asked heads the answer, and is no text that could be quoted"
             assert text.count("How is") == text.count("Answer to: How is") == 1 + ("This helped." in text)
         assert "Me too!" not in text
         assert ("This helped." in text) is (type(place).__name__ == "FakeGitHub")
@@ -118,12 +118,12 @@ def test_lists_without_end_and_values_of_another_kind_end_with_a_reason(
 
             def changed(part: Any) -> Any:
                 if isinstance(part, list):
-                    return [changed(one) for one in part]
+                    return [changed(item) for item in part]
                 if not isinstance(part, dict):
                     return part
                 first = {"next": part.get("next", "").partition("start=")[0] + "start=0"}
                 values = {**odd, **endless, **first}
-                return {name: values[name] if name in values else changed(one) for name, one in part.items()}
+                return {name: values[name] if name in values else changed(item) for name, item in part.items()}
 
             return changed(value)
 
@@ -139,7 +139,7 @@ def test_lists_without_end_and_values_of_another_kind_end_with_a_reason(
         reading.close()
         documents = mirror.state.documents.values()
         assert documents
-        assert all(kept.url.startswith("http") or not kept.url for kept in documents)
+        assert all(document.url.startswith("http") or not document.url for document in documents)
         reading = connector(source, tmp_path)
         monkeypatch.setattr("plugins.sources.api.LIST_BYTES", 10)
         with pytest.raises(SourceError, match="lists more than"):
@@ -155,7 +155,7 @@ def test_a_wiki_that_goes_on_elsewhere_gets_no_token_there(monkeypatch: pytest.M
     monkeypatch.setenv("ANAPHORA_SOURCE_PLACE_TOKEN", TOKEN)
     with FakeSite() as elsewhere, api_servers.FakeConfluence() as wiki:
         reply = wiki.reply
-        wiki.reply = lambda *asked: {**reply(*asked), "_links": {"next": f"{elsewhere.url}/x"}}  # type: ignore[method-assign]
+        wiki.reply = lambda *request: {**reply(*request), "_links": {"next": f"{elsewhere.url}/x"}}  # type: ignore[method-assign]
         wiki.put("one.md", "# One")
         reading = connector(wiki.source, tmp_path)
         with pytest.raises(SourceError, match="the token is not sent there"):
@@ -203,8 +203,8 @@ def test_an_operation_of_an_api_is_a_section(tmp_path: Path) -> None:
                 counts.append(mirror.sync(reading.items(mirror.known(), lambda _: None), complete=True).counts)
             reading.close()
         assert counts == [{"new": 1}, {"unchanged": 1}]
-        (kept,) = mirror.state.documents.values()
-        text = (mirror.files / kept.path).read_text("utf-8")
+        (document,) = mirror.state.documents.values()
+        text = (mirror.files / document.path).read_text("utf-8")
     assert [line for line in text.splitlines() if line.startswith("#")] == [
         "# Shop `x` # y", "## GET /orders/{id}: Read an order", "## DELETE /orders/{id}: cancel",
     ]  # fmt: skip

@@ -90,10 +90,10 @@ class FakeSite(ServedFake):
 def git_server(root: Path, token: str = "") -> Iterator[tuple[str, list[str]]]:
     """The repositories below `root` by git's own smart protocol; gives the address, and what was asked for."""
     program = Path(subprocess.check_output(["git", "--exec-path"], text=True).strip()) / "git-http-backend"
-    asked: list[str] = []
+    paths: list[str] = []
 
     def handle(request: FakeHandler) -> None:
-        asked.append(request.path)
+        paths.append(request.path)
         if token and request.headers.get("Authorization", "") != f"Basic {token}":
             answer(request, 401, b"", {"WWW-Authenticate": 'Basic realm="git"'})
             return
@@ -120,7 +120,7 @@ def git_server(root: Path, token: str = "") -> Iterator[tuple[str, list[str]]]:
         answer(request, int(headers.pop("Status", "200").split()[0]), rest, headers)
 
     with serving(handle) as port:
-        yield f"http://127.0.0.1:{port}", asked
+        yield f"http://127.0.0.1:{port}", paths
 
 
 @dataclass

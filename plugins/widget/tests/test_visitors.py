@@ -97,10 +97,10 @@ def test_a_refused_visitor_hands_the_whole_conversation_over_and_nobody_elses(
 def test_the_sites_key_opens_the_widget_alone(serve: Serve, settings_for: MakeSettings) -> None:
     running = serve(settings_for("none", plugins=widget(address_per_minute=2)))
     secret, readers = key(running, "visitor"), {"Authorization": f"Bearer {key(running, 'reader')}"}
-    asked = {"model": "docs", "messages": [{"role": "user", "content": LEAVE}]}
+    request = {"model": "docs", "messages": [{"role": "user", "content": LEAVE}]}
     with running.client(headers={"Authorization": f"Bearer {secret}"}) as client:
         for method, path, body in (
-            ("POST", "/v1/chat/completions", asked),
+            ("POST", "/v1/chat/completions", request),
             ("POST", "/v1/search", {"query": LEAVE}),
             ("POST", "/v1/conversations", {}),
             ("POST", "/v1/bots/answers", {"thread": "t", "person": "p", "question": LEAVE}),
@@ -118,7 +118,7 @@ def test_the_sites_key_opens_the_widget_alone(serve: Serve, settings_for: MakeSe
 
 
 def test_turns_of_visitors_are_kept_as_the_settings_say(serve: Serve, settings_for: MakeSettings) -> None:
-    for keep, kept in (("on", [LEAVE]), ("no texts", [""]), ("off", [])):
+    for keep, questions in (("on", [LEAVE]), ("no texts", [""]), ("off", [])):
         running = serve(settings_for("none", plugins=widget(keep=keep)))
         add_widget(running.app, running.service)
         with as_site(running) as client:
@@ -132,7 +132,7 @@ def test_turns_of_visitors_are_kept_as_the_settings_say(serve: Serve, settings_f
             )
             assert rated.status_code == (404 if keep == "off" else 204)
             stored = rows(running, "turns")
-            assert [turn["question"] for turn in stored] == kept
+            assert [turn["question"] for turn in stored] == questions
             texts = str(stored) + str(rows(running, "traces")) + str(rows(running, "audit"))
             assert ("ten weeks" in texts) is (keep == "on")
             assert ("parental" in texts) is (keep == "on")
@@ -235,13 +235,13 @@ def test_a_visitor_waits_while_the_queue_is_full(
     async def leave(slot: QueueSlot) -> None:
         slot.release()
 
-    taken = running.call(enter())
+    slot = running.call(enter())
     page = open_chat(browser, running, folder, f"http://127.0.0.1:{port}/", "dark")
     frame = page.frame_locator("iframe")
     frame.locator("#question").fill(LEAVE)
     frame.locator("#question").press("Enter")
     frame.get_by_text("Many are asking just now").wait_for()
-    running.call(leave(taken))
+    running.call(leave(slot))
     frame.locator("article[data-state=quoted]").wait_for()
     assert "ten weeks" in frame.locator("article .answer").inner_text()
     inner = next(frame for frame in page.frames if frame.url.startswith(running.url))

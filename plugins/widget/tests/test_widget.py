@@ -132,19 +132,19 @@ def test_a_question_back_has_buttons_until_it_is_answered(
     context, frame = page.context, page.frame_locator("iframe")
     frame.locator("#question").fill("Are tickets refunded?")
     frame.locator("#question").press("Enter")
-    asked = frame.locator("article[data-state=asked]")
-    group = asked.get_by_role("group", name="What may be meant")
+    turn = frame.locator("article[data-state=asked]")
+    group = turn.get_by_role("group", name="What may be meant")
     choice = group.get_by_role("button", name="Travel expenses › Refunds")
     choice.wait_for()
     texts = group.get_by_role("button").all_inner_texts()
-    assert "1. " not in asked.locator(".answer").inner_text()
+    assert "1. " not in turn.locator(".answer").inner_text()
     choice.focus()
     choice.press("Enter")
     frame.locator("article:nth-child(2)[data-state=quoted]").wait_for()
     assert frame.locator("article:nth-child(2) .asked").inner_text() == "Travel expenses › Refunds"
     assert "Train tickets are refunded" in frame.locator("article:nth-child(2) .answer").inner_text()
-    assert asked.locator(".choices button").count() == 0
-    assert all(text in asked.locator(".answer").inner_text() for text in texts)
+    assert turn.locator(".choices button").count() == 0
+    assert all(text in turn.locator(".answer").inner_text() for text in texts)
     assert frame.locator("#question:focus").count() == 1
     context.close()
 
@@ -191,9 +191,9 @@ def test_the_site_and_its_visitor_drive_it(
     # The page that is read is part of the question, until it is left out.
     assert frame.locator("#page").inner_text() == "Parental leave › Applying"
     frame.locator("#question").fill("Which form is needed?")
-    with page.expect_request(lambda request: request.url.endswith("/turns")) as asked:
+    with page.expect_request(lambda request: request.url.endswith("/turns")) as request:
         frame.locator("#question").press("Enter")
-    assert asked.value.post_data_json["page"] == {
+    assert request.value.post_data_json["page"] == {
         "url": f"http://127.0.0.1:{port}/", "title": "Parental leave", "heading": "Applying",
     }  # fmt: skip
     first = frame.locator("article[data-state]")
@@ -262,10 +262,10 @@ VERSIONS = {"9.2": "seven days", "10.0": "thirty days"}
 def versions(running: Running, folder: Path) -> None:
     """Index a page for each version, with metadata that no page should be able to misuse, as `manual`."""
     folder.mkdir()
-    for version, kept in VERSIONS.items():
+    for version, period in VERSIONS.items():
         (folder / f"{version}.md").write_text(
             f'---\nversion: "{version}"\nlanguage: en\nowner: "<img src=x onerror=owned=1>"\nurl: https://docs.example/{version}/'
-            f"\n---\n# Backups\n\n## Retention\n\nA backup is kept for {kept}. <img src=x onerror=owned=1>\n",
+            f"\n---\n# Backups\n\n## Retention\n\nA backup is kept for {period}. <img src=x onerror=owned=1>\n",
             "utf-8",
         )
     job = running.finished(running.call(running.service.collections.index_paths("manual", [folder])).id)
@@ -374,12 +374,12 @@ def test_typing_finds_sections_and_a_visitor_picks_the_version(
 
     page.goto(f"http://127.0.0.1:{port}/off.html")
     page.click("button:text('Ask the documentation')")
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+    urls: list[str] = []
+    page.on("request", lambda request: urls.append(request.url))
     frame.locator("#question").press_sequentially("How long are backups kept?")
     frame.locator("#question").press("Enter")
     frame.locator("article:nth-child(3)[data-state=quoted]").wait_for()
-    assert not any(url.endswith("/search") for url in asked)
+    assert not any(url.endswith("/search") for url in urls)
     with page.expect_event("pageerror") as error:
         page.goto(f"http://127.0.0.1:{port}/bad.html")
     assert "data-where is no object of JSON: version=9" in error.value.message
@@ -401,9 +401,9 @@ def test_what_is_found_and_picked_keeps_to_the_operators_words(
         assert client.get("/v1/widget/filters?collection=manual").json() == {"version": ["9.2", "10.0"]}
         assert client.get("/v1/widget/filters?collection=docs").json() == {}
         body = {"question": "How long are backups kept?", "collection": "manual", "where": {"version": ["9.2"]}}
-        found = client.post("/v1/widget/search", json=body).json()
-        assert [row["label"] for row in found] == ["Backups › Retention"]
-        assert "<img" not in found[0]["html"]
+        rows = client.post("/v1/widget/search", json=body).json()
+        assert [row["label"] for row in rows] == ["Backups › Retention"]
+        assert "<img" not in rows[0]["html"]
         wrong = client.post("/v1/widget/search", json={**body, "where": {f"k{n}": 1 for n in range(99)}})
         assert wrong.status_code == 400
     with running.client(headers={"Authorization": f"Bearer {key(running, 'agent')}"}) as client:
@@ -415,15 +415,15 @@ def test_suggestions_are_what_is_asked_most_and_keep_to_the_filter(
     serve: Serve, settings_for: MakeSettings, tmp_path: Path
 ) -> None:
     running = serve(settings_for("none", plugins={"widget": {"origins": ["https://www.example.org"]}}))
-    kept, restored = "How long is a backup kept?", "Who may restore a backup?"
-    pages = {"1": (kept, "A backup is kept for seven days."), "2": (restored, "An operator may restore a backup.")}
+    first, second = "How long is a backup kept?", "Who may restore a backup?"
+    pages = {"1": (first, "A backup is kept for seven days."), "2": (second, "An operator may restore a backup.")}
     for version, (heading, text) in pages.items():
         (tmp_path / f"{version}.md").write_text(f'---\nversion: "{version}"\n---\n# B\n\n## {heading}\n\n{text}\n')
     index = running.service.collections.index_paths
     paths = [tmp_path / f"{version}.md" for version in pages]
     assert running.finished(running.call(index("manual", paths)).id).state == "done"
     with running.client(headers={"Authorization": f"Bearer {key(running, 'visitor')}"}) as client:
-        for n, typed in enumerate(("May operators restore a backup?", restored)):
+        for n, typed in enumerate(("May operators restore a backup?", second)):
             body = {"question": typed, "collection": "manual", "visitor": f"{n:032d}"}
             assert '"status":"quoted"' in client.post("/v1/widget/turns", json=body).text.replace(" ", "")
 
@@ -431,8 +431,8 @@ def test_suggestions_are_what_is_asked_most_and_keep_to_the_filter(
             query = {"collection": "manual", "where": json.dumps(where), "visitor": "0" * 32}
             return list(client.get("/v1/widget/questions", params=query).json())
 
-        assert suggested() == [restored, kept], "cited most, in the words of the documents"
-        assert suggested(version="1") == [kept]
+        assert suggested() == [second, first], "cited most, in the words of the documents"
+        assert suggested(version="1") == [first]
         assert suggested(version="3") == []
         assert client.get("/v1/widget/questions", params={"where": "version=1"}).status_code == 400
         assert client.get("/v1/widget/questions", params={"visitor": "x"}).status_code == 400

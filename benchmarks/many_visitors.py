@@ -63,7 +63,7 @@ class Watch:
 
 async def visit(watch: Watch, client: httpx.AsyncClient, number: int, wait: float, searches: bool) -> None:
     """Open the chat, read for a while, and ask."""
-    for path in ("/widget.js", "/widget", "/v1/widget/questions", "/v1/widget/filters"):
+    for path in ("/widget.js", "/widget", "/v1/widget/welcome"):
         await watch.call("open the chat", client, "GET", path)
     await asyncio.sleep(wait)
     body = {"question": QUESTIONS[number % len(QUESTIONS)], "visitor": f"{number:032}"}

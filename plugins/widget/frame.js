@@ -206,7 +206,8 @@ async function send(text) {
   if (!text || running) return;
   running = new AbortController();
   forget();
-  await choosing;
+  // What was picked in an earlier visit may be gone.
+  if (Object.keys(picked).length) await choosing;
   button.textContent = t("Stop");
   question.focus();
   await answer(text);
@@ -214,14 +215,17 @@ async function send(text) {
   button.textContent = ask;
   question.focus();
 }
+// What can be chosen and asked to begin with; a filter counts as a search.
+async function welcome(where = "") {
+  const query = new URLSearchParams({ collection: given.collection || "", visitor, where });
+  const response = given.key && await call(`welcome?${query}`).catch(() => null);
+  return response?.ok ? response.json() : null;
+}
 async function suggest() {
-  if (said.length || !given.key) return;
-  await choosing;
-  const narrowed = { ...fixed, ...picked };
-  const query = { collection: given.collection || "", visitor, where: Object.keys(narrowed).length ? JSON.stringify(narrowed) : "" };
-  const response = await call(`questions?${new URLSearchParams(query)}`).catch(() => null);
-  if (!response?.ok || turns.children.length) return;
-  const texts = await response.json();
+  if (said.length) return;
+  const first = await choosing, narrowed = { ...fixed, ...picked };
+  const texts = Object.keys(narrowed).length ? (await welcome(JSON.stringify(narrowed)))?.questions : first;
+  if (!texts || said.length || turns.children.length) return;
   part("suggested").replaceChildren();
   for (const text of texts) pressable(part("suggested"), text, () => send(text));
 }
@@ -259,12 +263,11 @@ function step(event) {
   event.preventDefault();
   next.focus();
 }
-// What the operator lets visitors narrow the search by, unless the site has decided.
+// What the operator lets visitors narrow the search by, unless the site has decided; gives the questions to begin with.
 async function choose() {
-  const response = given.key && await call(`filters?collection=${encodeURIComponent(given.collection || "")}`).catch(() => null);
-  const before = picked;
+  const found = await welcome(), before = picked;
   picked = {};
-  for (const [field, values] of Object.entries(response?.ok ? await response.json() : {})) {
+  for (const [field, values] of Object.entries(found?.filters ?? {})) {
     const open = field in fixed ? values.filter((value) => [fixed[field]].flat().includes(value)) : values;
     if (open.length < 2) continue;
     if (open.includes(before[field])) picked[field] = before[field];
@@ -280,6 +283,7 @@ async function choose() {
     });
   }
   part("filters").hidden = !part("filters").childElementCount;
+  return found?.questions;
 }
 function called(field, value) {
   try {

@@ -113,6 +113,13 @@ class VisitorRating(VisitorsTurn):
     comment: str = ""
 
 
+class Welcome(BaseModel):
+    """The metadata that a visitor can narrow a search by, as `where` takes it, and questions to begin with."""
+
+    filters: dict[str, list[MetadataValue]]
+    questions: list[str]
+
+
 class FoundSection(BaseModel):
     """A section that fits what is typed: its headings, its sentence as HTML, and its live page if it has one."""
 
@@ -245,24 +252,19 @@ def _sections(question: str, passages: list[Evidence]) -> list[FoundSection]:
     return list(sections.values())
 
 
-@router.get("/v1/widget/filters", summary="Metadata that a visitor can narrow a search by")
-async def filters(service: Service, collection: str = "") -> dict[str, list[MetadataValue]]:
-    """The values of what the operator named (`server.filters`), as `where` takes them."""
-    demand_site(service)
-    return await service.turns.filters(collection or await service.turns.default_collection())
+@router.get("/v1/widget/welcome", summary="Filters and questions to begin with")
+async def welcome(service: Service, where: Narrowed, collection: str = "", visitor: VisitorId = "") -> Welcome:
+    """Return the values of what the operator named (`server.filters`), and questions: the operator's, then headings
+    that ask and are answered, those cited most first.
 
-
-@router.get("/v1/widget/questions", summary="Questions that the widget suggests")
-async def questions(service: Service, where: Narrowed, collection: str = "", visitor: VisitorId = "") -> list[str]:
-    """Return questions to begin with: the operator's, then headings that ask and are answered, those cited most first.
-
-    With a filter they keep to it, and count as a search.
+    With a filter the questions keep to it, and count as a search.
     """
     visited = for_visitor(service, visitor)
     if where:
         await count_search(visited)
     name = collection or await visited.turns.default_collection()
-    return [example.question for example in await visited.turns.examples(name, where)]
+    questions = [example.question for example in await visited.turns.examples(name, where)]
+    return Welcome(filters=await visited.turns.filters(name), questions=questions)
 
 
 def _text(name: str) -> str:

@@ -360,12 +360,7 @@ API: dict[str, tuple[dict[str, int], Build]] = {
         OF_NO_THREAD, at("/v1/bots/reactions", json={"thread": "unknown", "turn": "{stateless}", "rating": "up"})
     ),
     "GET /v1/insights": (OF_ALPHAS_AGENTS, at("/v1/insights?collection={collection}")),
-    "GET /v1/widget/filters": (
-        OF_VISITORS, at("/v1/widget/filters?collection={collection}")
-    ),
-    "GET /v1/widget/questions": (
-        OF_VISITORS, at("/v1/widget/questions?collection={collection}")
-    ),
+    "GET /v1/widget/welcome": (OF_VISITORS, at("/v1/widget/welcome?collection={collection}")),
     "GET /widget": (OPEN, at("/widget")),
     "GET /widget.js": (OPEN, at("/widget.js")),
     "POST /v1/standalone": (of_a_row(), at("/v1/standalone", json={"turn_id": "{turn}", "n": 1})),

@@ -67,7 +67,7 @@ def test_the_api_keeps_what_its_description_promises(running: Any, name: str, ex
         "POST /v1/sources": [positive_data_acceptance],
         # Nor that a filter in an address is JSON.
         "GET /v1/insights": [positive_data_acceptance],
-        "GET /v1/widget/questions": [positive_data_acceptance],
+        "GET /v1/widget/welcome": [positive_data_acceptance],
         # 503 is what it says while something is loading.
         "GET /ready": [not_a_server_error],
     }

@@ -398,8 +398,8 @@ def test_what_is_found_and_picked_keeps_to_the_operators_words(
     )
     versions(running, tmp_path / "manual")
     with running.client(headers={"Authorization": f"Bearer {key(running, 'visitor')}"}) as client:
-        assert client.get("/v1/widget/filters?collection=manual").json() == {"version": ["9.2", "10.0"]}
-        assert client.get("/v1/widget/filters?collection=docs").json() == {}
+        for collection, filters in (("manual", {"version": ["9.2", "10.0"]}), ("docs", {})):
+            assert client.get(f"/v1/widget/welcome?collection={collection}").json()["filters"] == filters
         body = {"question": "How long are backups kept?", "collection": "manual", "where": {"version": ["9.2"]}}
         rows = client.post("/v1/widget/search", json=body).json()
         assert [row["label"] for row in rows] == ["Backups › Retention"]
@@ -408,7 +408,7 @@ def test_what_is_found_and_picked_keeps_to_the_operators_words(
         assert wrong.status_code == 400
     with running.client(headers={"Authorization": f"Bearer {key(running, 'agent')}"}) as client:
         assert client.post("/v1/widget/search", json=body).status_code == 403
-        assert client.get("/v1/widget/filters").status_code == 403
+        assert client.get("/v1/widget/welcome").status_code == 403
 
 
 def test_suggestions_are_what_is_asked_most_and_keep_to_the_filter(
@@ -429,13 +429,13 @@ def test_suggestions_are_what_is_asked_most_and_keep_to_the_filter(
 
         def suggested(**where: str) -> list[str]:
             query = {"collection": "manual", "where": json.dumps(where), "visitor": "0" * 32}
-            return list(client.get("/v1/widget/questions", params=query).json())
+            return list(client.get("/v1/widget/welcome", params=query).json()["questions"])
 
         assert suggested() == [second, first], "cited most, in the words of the documents"
         assert suggested(version="1") == [first]
         assert suggested(version="3") == []
-        assert client.get("/v1/widget/questions", params={"where": "version=1"}).status_code == 400
-        assert client.get("/v1/widget/questions", params={"visitor": "x"}).status_code == 400
+        assert client.get("/v1/widget/welcome", params={"where": "version=1"}).status_code == 400
+        assert client.get("/v1/widget/welcome", params={"visitor": "x"}).status_code == 400
 
 
 def test_the_page_that_is_read_is_favoured_within_what_may_be_read(

@@ -88,8 +88,8 @@ class RecordedModels:
             name, model = now.name, now.chat_model
         elif name != "none":
             model = cast("BaseChatModel", _RecordedModel(self))
-        reranker = _RecordedReranker(self) if self.trace.attributes.get("reranker") else None
-        style: AnswerStyle = "full" if self.trace.attributes.get("style") == "full" else "short"
+        reranker = _RecordedReranker(self) if self.trace.values.get("reranker") else None
+        style: AnswerStyle = "full" if self.trace.values.get("style") == "full" else "short"
         pairs = await asyncio.to_thread(self.pairs) if model is not None else None
         rewriter = _RecordedRewriter(self.trace, self._rewrite)
         return TurnModels(rewriter, reranker, model, name, style, pairs=pairs)
@@ -108,7 +108,7 @@ class _RecordedRewriter:
 
     def rewrite(self, conversation: Conversation, question: str) -> Rewrite:
         # Of a question that is answered in parts, the whole; a reply to a question back comes resolved.
-        if self._another and (question == self._trace.question or "split" not in self._trace.attributes):
+        if self._another and (question == self._trace.question or "split" not in self._trace.values):
             return Rewrite(self._another, "rewrite", confidence=1.0)
         current().label(replayed="record")
         output: Any = self._step(conversation, question).output
@@ -179,9 +179,9 @@ class _RecordedReranker:
 
     def __init__(self, stands: RecordedModels) -> None:
         self._stands = stands
-        attributes = stands.trace.attributes
-        self.reads_conversations = bool(attributes.get("reads_conversations"))
-        self.name = str(attributes["reranker"])
+        values = stands.trace.values
+        self.reads_conversations = bool(values.get("reads_conversations"))
+        self.name = str(values["reranker"])
 
     @property
     def reader(self) -> Reranker | None:
@@ -319,7 +319,7 @@ async def replay(
         turn_id=trace.turn_id,
         conversation_id=trace.conversation_id,
         answer_tokens=request.get("answer_tokens"),
-        split_questions="split" in trace.attributes,
+        split_questions="split" in trace.values,
     )
     async for event in engine.run(turn):
         if isinstance(event, EvidenceEvent):

@@ -33,7 +33,7 @@ def calls(trace: Trace) -> list[dict[str, Any]]:
         seconds=trace.seconds,
         inputs={"question": trace.question, **trace.request} if trace.question else {},
         output={"answer": trace.answer} if trace.question else None,
-        values={**values, **trace.attributes},
+        values={**values, **trace.values},
         error="failed" if trace.status == "failed" else "",
         id=trace.span_id,
         calls=trace.steps,

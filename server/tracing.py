@@ -156,7 +156,7 @@ def _trace(turn: Call, status: TurnStatus) -> Trace:
         question=root["inputs"] or "",
         answer=root["output"] or "",
         request=labels.get("request", {}),
-        attributes={name: value for name, value in labels.items() if name not in _OWN | {"status", "request"}},
+        values={name: value for name, value in labels.items() if name not in _OWN | {"status", "request"}},
         dropped=recording.dropped,
     )
 

@@ -7,14 +7,14 @@ import time
 import uuid
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path
+from fastapi import APIRouter, Path
 from pydantic import Field
 
 from index.documents import MetadataValue
 from plugins.curated import CuratedSettings, store
 from plugins.curated.answering import cited
 from plugins.curated.store import CuratedAnswer
-from server.api.dependencies import CollectionName, Listing, Service, StrictBody
+from server.api.dependencies import CollectionName, Listing, StrictBody, service_of
 from server.chat.authorization import requires
 from server.chat.error_mapping import Forbidden, InvalidRequest, clean, found_or_missing, index_errors, run_blocking
 from server.chat.reviews import PassageMark, ReviewService
@@ -135,11 +135,7 @@ class CuratedService(ReviewService):
         return CuratedView(**dict(answer), lost=len(answer.passages) - len(passages))
 
 
-async def _curated(service: Service) -> CuratedService:
-    return CuratedService(service.core, service.principal)
-
-
-Curated = Annotated[CuratedService, Depends(_curated)]
+Curated = Annotated[CuratedService, service_of(CuratedService)]
 AnswerId = Annotated[str, Path(description="The answer's id.", max_length=100)]
 
 

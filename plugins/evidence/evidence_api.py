@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from pydantic import Field, field_validator
 
 from plugins.evidence.service import EvidenceService, StandaloneView, WhyView
-from server.api.dependencies import Service, StrictBody, number
+from server.api.dependencies import StrictBody, number, service_of
 from server.api.sse import while_connected
 
 router = APIRouter(tags=["Evidence"])
@@ -16,11 +16,7 @@ router = APIRouter(tags=["Evidence"])
 _LARGEST = 2**31
 
 
-async def _evidence(service: Service) -> EvidenceService:
-    return EvidenceService(service.core, service.principal)
-
-
-Quotes = Annotated[EvidenceService, Depends(_evidence)]
+Quotes = Annotated[EvidenceService, service_of(EvidenceService)]
 
 
 class QuoteOfTurn(StrictBody):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Annotated, Any, Literal, TypeAlias
 
-from fastapi import APIRouter, Depends, Path
+from fastapi import APIRouter, Path
 from markupsafe import Markup
 from pydantic import Field
 
@@ -18,7 +18,7 @@ from plugins.handoff import HandoffSettings, store
 from plugins.handoff.asking import mentions_person, wants_person
 from plugins.handoff.delivering import Content, Exchange
 from plugins.handoff.store import HandoffRecord
-from server.api.dependencies import Listing, Service, StrictBody
+from server.api.dependencies import Listing, StrictBody, service_of
 from server.api.security.throttle import network
 from server.chat import ChatError, ChatService, StoredTurn
 from server.chat.authorization import MAX_LISTED, ServiceBase, requires
@@ -144,11 +144,7 @@ def _exchange(turn: StoredTurn) -> Exchange:
     )
 
 
-async def _handoffs(service: Service) -> HandoffService:
-    return HandoffService(service.core, service.principal)
-
-
-Handoffs = Annotated[HandoffService, Depends(_handoffs)]
+Handoffs = Annotated[HandoffService, service_of(HandoffService)]
 TurnId = Annotated[str, Path(description="The turn's id.", max_length=100)]
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import APIRouter, Path, Query
 
 from plugins.sources.service import PushedDocument, SourceService, SourceSummary
 from plugins.sources.source import Source
-from server.api.dependencies import Listing, Service
+from server.api.dependencies import Listing, service_of
 from server.store.records import Job
 from text.files import NAME_CHARS, NAME_PATTERN
 
@@ -18,11 +18,7 @@ SourceName = Annotated[str, Path(description="The source's name.", pattern=NAME_
 Key = Annotated[str, Path(description="What the program calls the document; it may contain slashes.")]
 
 
-async def _sources(service: Service) -> SourceService:
-    return SourceService(service.core, service.principal)
-
-
-Sources = Annotated[SourceService, Depends(_sources)]
+Sources = Annotated[SourceService, service_of(SourceService)]
 
 
 @router.get("/v1/sources", summary="List sources")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Generic, TypeVar, cast
+from typing import Annotated, Any, Generic, TypeVar, cast
 
 from fastapi import Depends, FastAPI, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
@@ -11,7 +11,9 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from index.query import Where
+from server.access import Principal
 from server.chat import ChatService, InvalidRequest
+from server.chat.service import ServiceCore
 from text.files import NAME_CHARS, NAME_PATTERN
 
 
@@ -22,6 +24,21 @@ async def _service(request: Request) -> ChatService:
 
 
 Service = Annotated[ChatService, Depends(_service)]
+S = TypeVar("S")
+
+
+def service_of(make: Callable[[ServiceCore, Principal], S]) -> Any:
+    """Return the dependency of a route on a plugin's own service, as whoever sent the request may use it.
+
+    Example:
+        >>> Notes = Annotated[NoteService, service_of(NoteService)]  # doctest: +SKIP
+    """
+
+    async def own(service: Service) -> S:
+        return make(service.core, service.principal)
+
+    return Depends(own)
+
 
 CollectionName = Annotated[
     str, Path(description="The collection's name.", examples=["docs"], pattern=NAME_PATTERN, max_length=NAME_CHARS)

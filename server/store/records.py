@@ -204,7 +204,7 @@ class Trace(View):
     question: str = ""
     answer: str = ""
     request: dict[str, object] = {}
-    attributes: dict[str, object] = {}
+    values: dict[str, object] = {}
     dropped: int = 0
 
 

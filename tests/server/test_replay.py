@@ -198,7 +198,7 @@ def test_a_trace_without_texts_or_a_search_is_not_replayed(question: str, reason
 def test_a_turn_answered_part_by_part_is_played_again_part_by_part() -> None:
     question, settings = "How long is the strike fund and who may vote on it?", Settings()
     trace, events = live(["Ten weeks [1]."], settings, Conversation(), Reversing(), question, PassThroughRewriter())
-    assert trace.attributes["split"] == "parts"
+    assert trace.values["split"] == "parts"
     anew = Counting()
     replayed, again_events = again(trace, events, anew, settings)
     kinds = [event.type for event in events]

@@ -121,8 +121,9 @@ _BESIDE = 0.6
 _LISTED = 0.9
 """An item's worth where what leads to its list matches."""
 
-MATCHES = 0.45
-"""Where no sentence scores this much, nothing is quoted; chosen in `docs/lab/citations.md`."""
+NEAREST, MATCHES = 0.25, 0.45
+"""Where only words are compared, nothing is quoted if no sentence scores the first, and with a doubt if none scores the
+second; chosen in `docs/lab/citations.md`."""
 CLOSE = 0.75
 """A further sentence is quoted if it scores at least this share of the best one."""
 NEAR = 0.03
@@ -131,8 +132,8 @@ best one's."""
 QUOTED = 0.15
 """Where all sentences together answer with less than this chance, nothing is quoted."""
 SURE, ANSWERED = 0.35, 0.91
-"""Quotes are shown with a doubt if they hold the answer with less than the first chance, or the passages have one with
-less than the second; chosen in `docs/lab/citations.md`."""
+"""Quotes are shown with a doubt if they hold the answer with less than the first chance, or the passages, read or not,
+have one with less than the second; chosen in `docs/lab/citations.md`."""
 LIKELY = 0.8
 """Quotes that hold the answer with this chance leave nothing to ask back; chosen in `docs/lab/evaluation.md`."""
 KEY = 0.3
@@ -261,7 +262,7 @@ def nearest_sentences(
     # A row of a table says nothing to who compares words; a cross-encoder has read it below its header.
     rows = _rows(evidence) if chances else {}
     scored = _quotable(question, evidence, scorer or SupportScorer(evidence), rows, wordings, chances)
-    if not scored or (sum(chances.values()) < QUOTED if chances else scored[0][0] < MATCHES):
+    if not scored or (sum(chances.values()) < QUOTED if chances else scored[0][0] < NEAREST):
         return [], False
     # What something is comes before its uses.
     weighed = [(math.log(score + _LEAST), quote) for score, quote in scored] if chances else scored
@@ -269,7 +270,9 @@ def nearest_sentences(
     least = (NEAR if chances else CLOSE) * scored[0][0]
     wanted = [*([defined] if defined else []), *(quote for score, quote in scored if score >= least)]
     if not chances:
-        return finished(wordings, _chosen(wanted), evidence, doubted=False), True
+        sure = scored[0][0] >= MATCHES and answered >= ANSWERED
+        matching = _chosen(wanted, QUOTES if sure else QUOTES_IN_DOUBT)
+        return finished(wordings, matching, evidence, doubted=not sure), sure
     runs = _Runs([quote for _, quote in scored], chances, evidence)
     chosen = _likeliest(wanted, runs, QUOTES, first=defined)
     sure = held(chosen, chances) >= SURE and answered >= ANSWERED
@@ -278,13 +281,13 @@ def nearest_sentences(
     return finished(wordings, chosen, evidence, doubted=not sure), sure
 
 
-def _chosen(quotes: Iterable[Support]) -> list[Support]:
-    """The first quotes, none of which repeats another."""
+def _chosen(quotes: Iterable[Support], most: int) -> list[Support]:
+    """The first quotes, `most` at most, none of which repeats another."""
     chosen: list[Support] = []
     for quote in quotes:
         if _may_join(quote, chosen):
             chosen.append(quote)
-        if len(chosen) == QUOTES:
+        if len(chosen) == most:
             break
     return chosen
 

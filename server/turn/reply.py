@@ -32,7 +32,7 @@ from server.turn.events import (
     Status,
     SupportEvent,
 )
-from server.turn.evidence import LIKELY, best_sentences, held, nearest_sentences
+from server.turn.evidence import LIKELY, held, nearest_sentences
 from server.turn.models import GeneratedText, ModelStream, TurnModels
 from server.turn.prompt import TurnPrompt
 from server.turn.search import SearchPlan, TurnSearch
@@ -321,13 +321,14 @@ class Reply:
         answered = 1.0 if self._chances is None else self._chances.answer
         sentences, sure = nearest_sentences(question, passages, scorer, chances, answered=answered, typed=plan.question)
         # Of letters that the cross-encoder never learnt it finds the passage, and words tell whether it answers.
-        reads, by_words = readable(plan.question), []
-        sure = sure and reads
-        if not sure and (question != plan.matching or not reads):
-            by_words = best_sentences(plan.matching, passages, scorer, typed=plan.question)
-        self.doubtful = bool(sentences) and not (sure or by_words)
+        reads = readable(plan.question)
+        if not (sure and reads) and (question != plan.matching or not reads):
+            answered = 1.0 if chances else answered
+            by_words, sure = nearest_sentences(plan.matching, passages, scorer, answered=answered, typed=plan.question)
+            sentences = by_words if sure or not sentences else sentences
+        self.doubtful = bool(sentences) and not sure
         self.likely = held(sentences, chances) >= LIKELY
-        return by_words or sentences
+        return sentences
 
     def _refuse(self, plan: SearchPlan, passages: Sequence[Evidence], nearest: Sequence[Support]) -> list[Event]:
         """Refuse and quote the nearest sentences, if any is near: small models refuse much that the passages answer."""

@@ -195,6 +195,30 @@ def test_a_likely_sentence_is_doubted_where_the_whole_search_hardly_answers() ->
     assert not nearest_sentences("Who is the boss?", evidence(OFFICE), chances=chances, answered=0.6)[1]
 
 
+@pytest.mark.parametrize(
+    ("question", "answered", "sure"),
+    [
+        ("Can the form be sent by fax?", 0.95, True),
+        ("Can the form be sent by fax?", 0.85, False),
+        ("Who sends the form?", 0.95, False),
+    ],
+)
+def test_quotes_that_were_not_read_are_sure_if_words_match_and_the_search_found_an_answer(
+    question: str, answered: float, sure: bool
+) -> None:
+    quotes = nearest_sentences(question, evidence(OTHER, FAX), answered=answered)
+    assert (quotes[0][0].n, quotes[1]) == (2, sure)
+
+
+@pytest.mark.parametrize("answered", [0.0, 1.0])
+def test_on_a_busy_machine_a_doubt_stays_a_doubt(answered: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("server.turn.evidence.ANSWERED", answered)
+    never = Settings(retrieval=RetrievalSettings(rerank="never", profile={"answerable": 0, "ask_back": 0}))
+    end = done(play(engine(settings=never), "How long does parental leave last?"))
+    assert end.status == "quoted"
+    assert end.doubted == (DOUBTFUL in end.answer) == (answered > 0.5)
+
+
 @pytest.mark.parametrize(("score", "status"), [(0.999, "quoted"), (0.2, "quoted"), (1e-5, "refused")])
 def test_where_no_sentence_is_sure_its_paragraph_is_quoted_with_the_doubt_told(
     score: float, status: str, monkeypatch: pytest.MonkeyPatch

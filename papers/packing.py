@@ -1,23 +1,27 @@
 """A trained cross-encoder as the files that come with Anaphora: without the weights that its base's file holds.
 
 usage: python -m papers.packing RUN BASE FOLDER
+       python -m papers.packing --unpack PACKED BASE FOLDER
 
 Frozen layers take the base's own int8 weights, and each tensor whose bytes are in the base's file is read from there
-when the model is opened (`index.rerank.load_over`).
+when the model is opened (`index.rerank.load_over`). Unpacked, its weights are a folder to train on from.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from rewriter.load import RERANKERS, RunKind
+from rewriter.onnx_weights import TOKENIZER, multiplied_out
 from rewriter.protocol import TrainingError
-from rewriter.reranker_training import ONNX
+from rewriter.reranker_training import ONNX, from_onnx, write_onnx
 from text.files import write_json
 from text.modules import need_extra
 
@@ -62,6 +66,47 @@ def pack(run: Path, base: Path, folder: Path, kind: RunKind = RERANKERS, suffix:
     names = {"name": f"{base.name}-{suffix}", "base_sha256": hashlib.sha256(whole).hexdigest()}
     write_json(folder / kind.description, names | {name: described[name] for name in DESCRIBED if name in described})
     return shared
+
+
+def unpack(packed: Path, base: Path, folder: Path) -> None:
+    """Write the weights of a packed cross-encoder into `folder`, as transformers reads them, with the tokenizer.
+
+    Names are lost in packing, and the order of the nodes is not: a fresh export of the base has them. Raises
+    TrainingError where the packed one has other nodes than that.
+    """
+    need_extra("train", "Unpacking", "onnx")
+    import onnx
+    import torch
+
+    model = from_onnx(base / ONNX)
+    with TemporaryDirectory() as scratch:
+        named = Path(scratch) / ONNX
+        write_onnx(model, named)
+        fresh, own = onnx.load(str(named)), onnx.load(str(packed / ONNX), load_external_data=False)
+        whole = (base / ONNX).read_bytes()
+        held = {tensor.name: tensor for tensor in own.graph.initializer}
+        for tensor in held.values():
+            if tensor.external_data:
+                at = {entry.key: int(entry.value) for entry in tensor.external_data if entry.key != "location"}
+                tensor.raw_data = whole[at["offset"] : at["offset"] + at["length"]]
+                tensor.ClearField("external_data")
+                tensor.ClearField("data_location")
+        names = dict[str, str]()
+        for theirs, ours in zip(fresh.graph.node, own.graph.node, strict=False):
+            if theirs.op_type != ours.op_type:
+                raise TrainingError(f"{packed} was not packed over {base}: its nodes differ.")
+            names.update(zip(theirs.input, ours.input, strict=True))
+        for tensor in fresh.graph.initializer:
+            name = tensor.name
+            tensor.CopyFrom(held[names[name]])
+            tensor.name = name
+        onnx.save(fresh, str(named))
+        weights = {name: torch.tensor(value) for name, value in multiplied_out(named)}
+    # A bias of 0 is exported as a constant that other nodes use, too.
+    model.load_state_dict({"classifier.bias": torch.zeros(1), **weights})
+    model.config.return_dict = True
+    model.save_pretrained(folder)
+    shutil.copyfile(base / TOKENIZER, folder / TOKENIZER)
 
 
 def _show(graph: Any, values: Sequence[str], name: str) -> None:
@@ -119,6 +164,8 @@ def _weights(graph: object) -> dict[str, str]:
     }
 
 
-if __name__ == "__main__":
+if __name__ == "__main__" and sys.argv[1] == "--unpack":
+    unpack(*map(Path, sys.argv[2:5]))
+elif __name__ == "__main__":
     run_path, base_path, folder_path = map(Path, sys.argv[1:4])
     print(f"{pack(run_path, base_path, folder_path):,} bytes are the base's")

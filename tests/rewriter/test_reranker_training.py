@@ -15,7 +15,7 @@ import pytest
 from index.errors import ModelUnavailable
 from index.query import Hit, Passage
 from index.rerank import CrossEncoderReranker, Reranker, load_over, load_reranker
-from papers.packing import pack
+from papers.packing import pack, unpack
 from rewriter.load import RERANKERS
 from rewriter.protocol import ExampleError, Message, RunError, TrainingError
 from rewriter.recipe import Recipe
@@ -270,6 +270,11 @@ def test_what_was_learned_is_packed_without_what_the_base_holds(trained: Path, t
 
     assert said(packed) == pytest.approx(said(load_reranker(str(run))), abs=0.05)
     assert said(packed) != pytest.approx(said(load_reranker(str(base))), abs=0.05)
+
+    unpack(tmp_path / "packed", base, tmp_path / "weights")
+    write_onnx(pretrained(str(tmp_path / "weights")), run / "model.onnx")
+    assert said(load_reranker(str(run))) == pytest.approx(said(packed), abs=0.05), "training can go on from it"
+
     with (base / "model.onnx").open("ab") as file:
         file.write(b"x")
     with pytest.raises(ModelUnavailable, match="another model than"):

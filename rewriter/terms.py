@@ -254,7 +254,9 @@ _ENDING = regex.compile(r"[\s,;]*+(?:\b(?:and|or)\s*)?$", regex.IGNORECASE)
 _BLANK_LINES = regex.compile(r"\s*\n\s*\n\s*+")
 _SPACES = regex.compile(r"[^\S\n]++")
 _MARK = regex.compile(r"(?:^|(?<=[\s(:;,.]))\(?([1-9]|[a-e])[).](?=\s)")
-_LIST_ITEM = regex.compile(r"^[ \t]*(?:[-*•]|\d{1,2}[.)])[ \t]+(.+)$", regex.MULTILINE)
+_LIST_ITEM = regex.compile(r"(?P<indent>[ \t]*)(?:[-*•]|\d{1,2}[.)])[ \t]+(?P<text>\S.*)")
+_TABLE_ROW = regex.compile(r"\s*\|\s*(?P<cell>[^|\n]*[^|\s])\s*\|")
+_TABLE_RULE = regex.compile(r"\s*+\|(?:\s*+:?-++:?\s*+\|)++\s*+")
 _SENTENCE = regex.compile(r"[^.!?\n;]+(?:[.](?=\S)[^.!?\n;]*)*")
 _DEFINITION = regex.compile(r"\s*An?\s+(?P<name>[^\s,]+(?:\s[^\s,]+){0,3}?)\s+(?:is|are)\b")
 _SENTENCE_END = regex.compile(r"[.!?](?:\s|$)|\n\n")
@@ -304,14 +306,12 @@ def _counts(word: str, number: int, items: int) -> bool:
 def enumerations(text: str) -> Iterator[tuple[list[str], bool]]:
     """Yield the lists of a text, each with two items or more, and whether its items are marked (`1)`, `(a)`, `-`).
 
-    Where items are marked, only these are lists; else enumerations in sentences, and things that sentences in a row
-    define ("A counter is … A gauge is …").
+    Where items are marked, only these are lists, and the first cells of a table's rows; else enumerations in sentences,
+    and things that sentences in a row define ("A counter is … A gauge is …").
     """
+    listed = list(_in_lines(text))
     text = _SPACES.sub(" ", _BLANK_LINES.sub("\n\n", text))
-    marked = list(_marked(text))
-    if not marked and len(lines := _LIST_ITEM.findall(text)) > 1:
-        marked = [[line.strip() for line in lines]]
-    if marked:
+    if marked := [*_marked(text), *listed]:
         yield from ((items, True) for items in marked)
     else:
         yield from ((items, False) for items in (*_in_sentences(text), *_defined(text)))
@@ -329,6 +329,26 @@ def _marked(text: str) -> Iterator[list[str]]:
             ends = [*(after.start() for after in run[1:]), ended.start() if ended else len(text)]
             yield [_ENDING.sub("", text[item.end() : end]).strip() for item, end in zip(run, ends, strict=True)]
         run = [mark] if mark is not None and value == 1 else []
+
+
+def _in_lines(text: str) -> Iterator[list[str]]:
+    """Lists and tables in Markdown; items within an item are not counted."""
+    items: list[str] = []
+    indent, table = "", False
+    for line in [*text.split("\n"), "."]:
+        if item := _LIST_ITEM.fullmatch(line):
+            if not items or table:
+                items, indent, table = [], item["indent"], False
+            if item["indent"] == indent:
+                items.append(item["text"].strip())
+        elif _TABLE_RULE.fullmatch(line):
+            items, table = [], True
+        elif table and (row := _TABLE_ROW.match(line)):
+            items.append(row["cell"])
+        elif line.strip() and (table or not line[0].isspace()):
+            if len(items) > 1:
+                yield items
+            items, table = [], False
 
 
 def _in_sentences(text: str) -> Iterator[list[str]]:

@@ -117,7 +117,10 @@ def no_answer(
 
 
 def history_for_model(messages: Iterable[Message]) -> Conversation:
-    """The messages as the history that later turns read: without the server's own words, and without courtesies."""
+    """Return the messages as the history that later turns read.
+
+    Answers come without the server's own words and the marks of quotes, and courtesies are left out.
+    """
     whole = folded(messages)
     asks_for_person = {
         n - 1 for n, reply in enumerate(whole) if reply.role == "assistant" and _offers_person(reply.text)
@@ -149,10 +152,15 @@ def without_addition(conversation: Conversation, addition: str) -> Conversation:
     return Conversation(tuple(message for message in cleaned if message.text.strip()))
 
 
+_QUOTE_MARKS = regex.compile(
+    r"^ {0,3}(?:> ?)++(?:(?:\[\d{1,3}\] ?)++$)?|(?<![] ])(?: ?\[\d{1,3}\])++ *+$", regex.MULTILINE
+)
+"""The marks of quotes in an answer, and citations at the ends of lines."""
+
+
 def _without(text: str) -> str:
-    parts = text.split("\n\n")
-    paragraphs = [part for part in parts if not _is_own(part.strip())]
-    return text if len(paragraphs) == len(parts) else "\n\n".join(paragraphs).strip()
+    paragraphs = [part for part in text.split("\n\n") if not _is_own(part.strip())]
+    return _QUOTE_MARKS.sub("", "\n\n".join(paragraphs)).strip()
 
 
 def _offers_person(text: str) -> bool:

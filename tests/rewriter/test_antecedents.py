@@ -9,6 +9,8 @@ from rewriter.terms import enumerations, resolve
 
 NUMBERED = "There are three ways: 1) by the web page, 2) by post (a form) or 3) at a counter. All are free."
 BULLETS = "These kinds exist:\n\n- counters, which only grow\n- gauges\n- histograms\n\nPick one."
+TWO_LISTS = "Modes:\n\n* fast\n  - `--fast`\n* slow\n\nSlow and safe is better.\n\nPorts:\n\n1. 53\n2. 80\n3. 443"
+TABLE = "| Flag | Meaning |\n|:---|---|\n| `-p` | ports |\n| `-v` | volumes |\n\nAll are optional."
 SENTENCE = "It sets `HOST`, `PORT` and `LOG_LEVEL`."
 PAIR = "There are two modes: direct and metadata."
 
@@ -25,6 +27,9 @@ PAIR = "There are two modes: direct and metadata."
         (SENTENCE, "the middle one, what is it?", "`PORT`"),
         (NUMBERED, "the second form, does it cost anything", "by post (a form)"),
         (NUMBERED, "3: when is it open?", "at a counter"),
+        (TWO_LISTS, "the third one, is it needed?", "443"),
+        (TWO_LISTS, "the former, is it better?", "fast"),
+        (TABLE, "the second one, is it needed?", "`-v`"),
         (PAIR, "how does the latter differ", "metadata"),
     ],
 )

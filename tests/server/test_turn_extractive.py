@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rewriter.protocol import Message
+from rewriter.protocol import Conversation, Message
+from rewriter.terms import resolve
 from server.settings import RetrievalSettings, Settings
 from server.turn.answer import AnswerReader
 from server.turn.events import EvidenceEvent
@@ -232,6 +233,18 @@ def test_where_no_sentence_is_sure_its_paragraph_is_quoted_with_the_doubt_told(
     assert (DOUBTFUL in end.answer) == (score == 0.2)
     assert (INTRODUCTION in end.answer) == (score == 0.999)
     assert not history_for_model([Message("assistant", DOUBTFUL)])
+
+
+def test_a_quoted_answer_is_read_later_without_its_marks() -> None:
+    listed = "There are three modes:\n\n* fast\n* safe, see `a[1]`\n* slow"
+    end = done(play(engine(collection=FakeCollection(texts=(listed,))), "Which three modes are there?"))
+    assert "> * safe" in end.answer
+    assert "[1]" in end.answer.replace("a[1]", "")
+    [said] = history_for_model([Message("assistant", end.answer)]).messages
+    assert said.text == listed
+    assert resolve(Conversation((said,)), "and the last one?", {}) == "slow"
+    for hostile in (" [1]" * 30_000 + "x", "> " * 50_000):
+        history_for_model([Message("assistant", hostile)])
 
 
 @pytest.mark.parametrize("relevance", [-7.5, -8.5, -11.0])

@@ -3,8 +3,8 @@
 After QuReTeC (Voskarides et al. 2020). It expands the question and writes no sentence; the same pass judges whether
 the question needs its history at all. It runs on onnxruntime and needs no torch. The encoder reads the question, then
 the history newest first; the same reading serves training. An ordinal ("the second one", "the latter", "option 3") is
-resolved to its item of a list in the newest answers: numbered items in a line, list items of Markdown, an enumeration
-in a sentence, or things defined one after another; English only.
+resolved to its item of a list in the newest answers: numbered items in a line, list items and table rows of Markdown,
+an enumeration in a sentence, or things defined one after another; English only.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ MOST_CHARS = 8000
 LONGEST = 12
 """Most words of an item that are taken; one in a sentence has no more."""
 
-_MARKED, _OLDER = 0.2, 0.2
+_MARKS_BONUS, _AGE_PENALTY = 0.2, 0.2
 """How much a list counts for its marks, and less for each answer after its own."""
 
 _NUMBERS = {
@@ -215,7 +215,6 @@ _NUMBERS = {
         8: "8",
         9: "9",
         -1: "last latter final",
-        0: "middle",
     }.items()
     for word in words.split()
 }
@@ -281,26 +280,26 @@ def resolve(conversation: Conversation, question: str, likely: Mapping[str, floa
     if ordinal is None or _ELSEWHERE.search(question):
         return None
     word = next(filter(None, ordinal.groupdict().values())).lower()
-    number = _NUMBERS[word]
     answers = [message.text for message in reversed(conversation.messages) if message.role == "assistant"]
     found: list[tuple[float, str]] = []
     for back, answer in enumerate(answers[:DEPTH]):
         for items, marked in reversed(list(enumerations(answer[:MOST_CHARS]))):
-            if not _counts(word, number, len(items)):
-                continue
-            item = items[len(items) // 2 if word == "middle" else number - 1 if number > 0 else number]
-            named = frozenset(stems(item))
-            value = sum(likely.get(stem, 0.0) for stem in named) / max(len(named), 1)
-            found.append((value + (_MARKED if marked else 0.0) - _OLDER * back, item))
+            if item := _item(word, items):
+                named = frozenset(stems(item))
+                value = sum(likely.get(stem, 0.0) for stem in named) / max(len(named), 1)
+                found.append((value + (_MARKS_BONUS if marked else 0.0) - _AGE_PENALTY * back, item))
     best = max(found, key=lambda scored: scored[0], default=(0.0, ""))[1]
     return " ".join(best.split()[:LONGEST]) or None
 
 
-def _counts(word: str, number: int, items: int) -> bool:
-    """Whether a list of so many items has the one that the word names."""
-    if word in ("former", "latter"):
-        return items == 2
-    return items % 2 == 1 if word == "middle" else abs(number) <= items
+def _item(word: str, items: Sequence[str]) -> str:
+    """Return the item of a list that an ordinal names, empty where the list has none such."""
+    if word == "middle":
+        return items[len(items) // 2] if len(items) % 2 else ""
+    number = _NUMBERS[word]
+    if abs(number) > len(items) or (word in ("former", "latter") and len(items) != 2):
+        return ""
+    return items[number - 1 if number > 0 else number]
 
 
 def enumerations(text: str) -> Iterator[tuple[list[str], bool]]:

@@ -101,7 +101,8 @@ def test_a_server_that_stays_silent(llm: Any) -> None:
 
     assert isinstance(end, ErrorEvent)
     assert end.code == "llm_timeout"
-    assert llm.disconnected.wait(120)
+    # On a busy machine the time is over before the model is asked.
+    assert not llm.requests or llm.disconnected.wait(120)
 
 
 @pytest.mark.parametrize("how", ["close", "cancel"])

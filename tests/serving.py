@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -46,6 +47,14 @@ Train tickets are refunded in full within thirty days. Taxi rides are refunded o
 A lost badge must be reported within one hour. A new badge costs twenty euros and is not refundable.
 """,
 }
+
+
+def stop_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no minute pass, however long a busy machine takes."""
+    now = time.time()
+    monkeypatch.setattr("time.time", lambda: now)
+    # A stopped clock falls behind, and counters would take it for one that was set back.
+    monkeypatch.setattr("server.chat.limits._CLOCK_SECONDS", 600.0)
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -13,16 +12,14 @@ import pytest
 from server.chat.collections import CollectionService
 from server.store import credentials
 from tests.eventually import eventually
-from tests.serving import MakeSettings, Running, Serve
+from tests.serving import MakeSettings, Running, Serve, stop_clock
 
 ASKED = {"model": "docs", "messages": [{"role": "user", "content": "How long is parental leave?"}]}
 
 
 @pytest.fixture(autouse=True)
 def one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no minute pass, however long a busy machine takes."""
-    now = time.time()
-    monkeypatch.setattr("time.time", lambda: now)
+    stop_clock(monkeypatch)
 
 
 def key(running: Running, name: str) -> dict[str, str]:

@@ -18,7 +18,7 @@ from server.store import turns
 from server.store.schema import TURNS
 from testing.openai_server import FakeOpenAIServer
 from tests.rows import ALL
-from tests.serving import MakeSettings, Running, Serve
+from tests.serving import MakeSettings, Running, Serve, stop_clock
 from tests.ui.site import violations
 
 if TYPE_CHECKING:
@@ -155,8 +155,7 @@ def test_old_turns_of_visitors_go_also_if_they_were_rated(serve: Serve, settings
 def test_a_visitor_and_an_address_ask_only_so_often(
     serve: Serve, settings_for: MakeSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now = time.time()
-    monkeypatch.setattr("time.time", lambda: now)  # no minute passes, however long a busy machine takes
+    stop_clock(monkeypatch)
     running = serve(settings_for("none", plugins=widget(visitor_per_minute=1, address_per_minute=2)))
     with as_site(running) as client:
         assert ask(client, LEAVE).is_success

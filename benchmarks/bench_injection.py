@@ -34,7 +34,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from testing.openai_server import FakeOpenAIServer
+from tests.openai_server import FakeOpenAIServer
 from tests.ui.site import Site, running_site
 
 if TYPE_CHECKING:

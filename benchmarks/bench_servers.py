@@ -22,9 +22,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from index.indexer import index_paths
 from server.settings import Settings
-from testing.encoder import WordEncoder
-from testing.openai_server import FakeOpenAIServer
 from tests.databases import PostgresPrograms, programs
+from tests.encoder import WordEncoder
+from tests.openai_server import FakeOpenAIServer
 from tests.several import fleet
 
 

@@ -32,7 +32,7 @@ ANSWER = ("Set it in the ", "settings file, ", "then start again. [1]")
 
 _BY_WORDS = """
 from index import encoders
-from testing.encoder import WordEncoder
+from tests.encoder import WordEncoder
 
 class Forgetful(WordEncoder):
     def encode(self, texts):

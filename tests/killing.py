@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from testing.encoder import WordEncoder
-from testing.openai_server import FakeOpenAIServer
+from tests.encoder import WordEncoder
 from tests.eventually import eventually
+from tests.openai_server import FakeOpenAIServer
 
 if TYPE_CHECKING:
     from server.settings import Settings

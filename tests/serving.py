@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from testing.openai_server import FakeOpenAIServer
 from tests.eventually import eventually
+from tests.openai_server import FakeOpenAIServer
 
 if TYPE_CHECKING:
     import httpx

@@ -41,7 +41,6 @@ MAY_LOAD = {
     "rewriter/reranker_training.py": {"torch"},
     "rewriter/terms_training.py": {"torch"},
     "server/engines/streaming.py": {"langchain_core", "langchain_openai", "openai"},
-    "testing/chat_model.py": {"langchain_core"},
     "ui/app.py": {"gradio"},
 }
 

@@ -13,8 +13,8 @@ from index.documents import Document, Section
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
-    from testing.chat_model import ScriptedChatModel
-    from testing.encoder import WordEncoder
+    from tests.chat_model import ScriptedChatModel
+    from tests.encoder import WordEncoder
 
 
 def find_step(messages: Sequence[BaseMessage]) -> str:
@@ -31,7 +31,7 @@ def find_step(messages: Sequence[BaseMessage]) -> str:
 @pytest.fixture
 def words() -> WordEncoder:
     """An encoder that needs no model."""
-    from testing.encoder import WordEncoder
+    from tests.encoder import WordEncoder
 
     return WordEncoder()
 
@@ -120,6 +120,6 @@ def sensible(messages: list[BaseMessage]) -> str:
 @pytest.fixture
 def town() -> ScriptedChatModel:
     """A model that answers everything sensibly."""
-    from testing.chat_model import ScriptedChatModel
+    from tests.chat_model import ScriptedChatModel
 
     return ScriptedChatModel(script=sensible)

@@ -25,8 +25,8 @@ from cli.shared.error_handler import ExitCode
 from cli.shared.state import InputError
 from server.chat import DocumentText, EvidenceEvent, SectionView, TokenEvent
 from server.turn.events import Evidence
-from testing.openai_server import FakeOpenAIServer
 from tests.eventually import eventually
+from tests.openai_server import FakeOpenAIServer
 from tests.server.turn_fakes import evidence
 
 PROGRAM = "from cli import main; main()"

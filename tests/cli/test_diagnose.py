@@ -22,8 +22,8 @@ from evaluation.questions import BadRow
 from evaluation.run_folder import read_run
 from server.access import LOCAL
 from server.store import Database, statistics
-from testing.openai_server import FakeOpenAIServer
 from tests.eventually import eventually
+from tests.openai_server import FakeOpenAIServer
 
 LEAVE = {
     "id": "leave",

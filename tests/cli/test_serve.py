@@ -19,8 +19,8 @@ from cli import app
 from cli.serve import _about, own_documentation
 from cli.shared.error_handler import ExitCode
 from server.chat import CollectionSummary, Readiness
-from testing.openai_server import FakeOpenAIServer
 from tests.installed import left_out
+from tests.openai_server import FakeOpenAIServer
 from text.sanitize import is_showable
 
 MAIN = "from cli import main; main()"

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cli import app
-from testing.openai_server import FakeOpenAIServer
+from tests.openai_server import FakeOpenAIServer
 
 QUESTION = "How long does parental leave last?"
 

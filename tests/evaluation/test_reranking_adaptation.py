@@ -25,7 +25,7 @@ from server.turn.search import TurnSearch
 from synth.dialogs import Dialog, DialogMessage, dialog_line
 from synth.folder import Folder, write_rows
 from synth.propositions import Proposition
-from testing.encoder import WordEncoder
+from tests.encoder import WordEncoder
 from tests.evaluation.test_adaptation import FakeTools
 from text.asking import QuestionContext
 

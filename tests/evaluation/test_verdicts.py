@@ -8,7 +8,7 @@ from langchain_core.messages import BaseMessage
 from evaluation.answers import AnsweredTurn
 from evaluation.diagnosis import verdict
 from evaluation.questions import JudgedQuestion, Question
-from testing.chat_model import ScriptedChatModel
+from tests.chat_model import ScriptedChatModel
 
 ASKED = "How long does the filter last?"
 

@@ -17,7 +17,7 @@ from index.errors import CollectionMismatch, StorageError
 from index.indexer import delete_documents, index_documents
 from index.query import Query
 from index.stores import StoreSpec
-from testing.encoder import WordEncoder
+from tests.encoder import WordEncoder
 from tests.eventually import eventually
 from tests.index.conftest import document
 

@@ -10,7 +10,7 @@ from index.collection import Collection
 from index.documents import Document, Section
 from index.indexer import index_paths
 from index.loaders.addresses import address_at, addressed, page_address, spellings, write_addresses
-from testing.encoder import WordEncoder
+from tests.encoder import WordEncoder
 
 PAGE = "https://docs.example.org/leave"
 LONG = "Parental leave lasts ten weeks and may be taken in two parts, or as [one](https://x.example/)."

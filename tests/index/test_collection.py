@@ -19,7 +19,7 @@ from index.query import Query
 from index.stores import EXACT, Neighbours, StoreSpec
 from index.stores.exact import OpenMatrix
 from index.version import CollectionFolder
-from testing.encoder import WordEncoder
+from tests.encoder import WordEncoder
 from tests.index.conftest import document
 
 
@@ -366,7 +366,7 @@ from index.collection import Collection
 from index.query import Query
 from index.stores import EXACT, Neighbours, StoreSpec
 from index.stores.exact import OpenMatrix
-from testing.encoder import WordEncoder
+from tests.encoder import WordEncoder
 collection = Collection.open(Path(sys.argv[1]), "docs", WordEncoder())
 for line in sys.stdin:
     if line.strip() == "refresh":

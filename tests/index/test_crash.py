@@ -21,7 +21,7 @@ from index.errors import CollectionLocked, CollectionNotFound, StorageError
 from index.indexer import IndexProgress, index_documents
 from index.query import Query
 from index.version import CollectionFolder
-from testing.encoder import WordEncoder
+from tests.encoder import WordEncoder
 from tests.index.conftest import document
 
 # Children start at once, with everything imported and no thread of ours: as cheap as a fork, as clean as a spawn.

@@ -16,8 +16,8 @@ from index.indexer import IndexProgress, index_documents, index_paths
 from index.query import Query
 from index.version import PIECE, CollectionFolder, Pace
 from index.writer import VectorJournal
-from testing.encoder import WordEncoder
 from tests.damages import DAMAGES, Damage, damage_file, empty, flip, remove, truncate
+from tests.encoder import WordEncoder
 from tests.index.conftest import document
 
 FILES = (

@@ -10,7 +10,7 @@ from index.collection import Collection
 from index.fusion import document_prior, fuse
 from index.indexer import index_paths
 from index.query import Query
-from testing.encoder import WordEncoder
+from tests.encoder import WordEncoder
 
 DOCUMENTS = {"a1": "a", "a2": "a", "a3": "a", "b1": "b", "c1": "c"}
 

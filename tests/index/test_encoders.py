@@ -17,7 +17,7 @@ from index.encoders import CachedVectors, Encoder, load_encoder
 from index.errors import CollectionMismatch, ModelUnavailable
 from index.indexer import index_documents
 from index.rerank import load_reranker
-from testing.encoder import WordEncoder
+from tests.encoder import WordEncoder
 
 TEXTS = [
     "How do I send the form by fax?",

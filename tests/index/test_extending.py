@@ -14,7 +14,7 @@ from index.indexer import index_paths
 from index.loaders import load, suffixes, walk
 from index.query import Query
 from index.stores import StoreSpec
-from testing.encoder import WordEncoder
+from tests.encoder import WordEncoder
 
 STORE = '''
 import numpy as np

@@ -17,7 +17,7 @@ from index.passages import split
 from index.query import Query
 from index.stores import StoreSpec
 from index.version import CollectionFolder
-from testing.encoder import WordEncoder
+from tests.encoder import WordEncoder
 from tests.index.conftest import TEXTS
 
 Index = Callable[..., IndexReport]

@@ -10,7 +10,7 @@ from index.collection import Collection
 from index.documents import Document, Section
 from index.indexer import delete_documents, index_documents
 from index.query import Query
-from testing.encoder import WordEncoder
+from tests.encoder import WordEncoder
 
 PAGES = {
     "geraet": "Das Gerät wird mit dem Schalter an der Rückseite zurückgesetzt, solange die Lampe leuchtet.",

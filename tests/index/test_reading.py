@@ -15,7 +15,7 @@ from index import indexer
 from index.errors import ParserKilled
 from index.indexer import index_paths
 from index.loaders.sandbox import Limits, Parsed, ParserPool
-from testing.encoder import WordEncoder
+from tests.encoder import WordEncoder
 from tests.index.hostile_files import inline_markup
 
 SLOW = inline_markup(4_000_000)

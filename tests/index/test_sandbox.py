@@ -15,7 +15,7 @@ from index.errors import IndexingCancelled, LoadError, ParserKilled
 from index.indexer import IndexReport, index_paths
 from index.loaders import load
 from index.loaders.sandbox import Limits, ParserPool
-from testing.encoder import WordEncoder
+from tests.encoder import WordEncoder
 from tests.index.hostile_files import HOSTILE, SMALL_MB, inline_markup, many_numbers
 
 # Far more than any honest file here takes, and far less than the hostile ones.

@@ -14,8 +14,8 @@ from index.indexer import index_documents, index_paths
 from index.query import Query
 from index.stores import EXACT, StoreSpec, VectorStore, load_store
 from index.version import CollectionFolder
-from testing.encoder import WordEncoder
 from testing.vector_store import VectorStoreContract
+from tests.encoder import WordEncoder
 from tests.index.conftest import document
 
 QUANTISED = StoreSpec("quantised")

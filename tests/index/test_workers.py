@@ -14,7 +14,7 @@ from index.errors import IndexingError
 from index.indexer import IndexReport, index_paths
 from index.records import Records
 from index.writer import Workers
-from testing.encoder import WordEncoder
+from tests.encoder import WordEncoder
 
 T = TypeVar("T")
 R = TypeVar("R")

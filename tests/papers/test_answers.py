@@ -19,8 +19,8 @@ from papers.datasets import DataSet
 from papers.orconvqa.__main__ import app
 from papers.orconvqa.answers import measure, read_journal
 from server.settings import Settings
-from testing.openai_server import FakeOpenAIServer
 from tests.evaluation import evaluation_data as data
+from tests.openai_server import FakeOpenAIServer
 
 
 def turn(name: str, status: str, answer: str = "", **more: Any) -> AnsweredTurn:

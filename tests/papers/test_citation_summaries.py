@@ -25,8 +25,8 @@ from papers.decontextualization.rules import SourceQuote
 from papers.decontextualization.snippets import GoldQuestion, Snippet
 from plugins.evidence.source import SourcePassage
 from server.settings import Settings
-from testing.chat_model import ScriptedChatModel
-from testing.encoder import WordEncoder
+from tests.chat_model import ScriptedChatModel
+from tests.encoder import WordEncoder
 
 THINGS = ("valve", "sink", "boiler", "pipe", "stove", "filter", "seal", "lid", "knob", "hose", "lamp", "pump")
 

@@ -11,7 +11,7 @@ from evaluation.sets import placed, slices
 from index.collection import Collection
 from index.indexer import index_paths
 from papers.datasets import load_set, load_sets
-from testing.encoder import WordEncoder
+from tests.encoder import WordEncoder
 from tests.evaluation import evaluation_data as data
 
 

@@ -32,8 +32,8 @@ from papers.decomposition.voting import Vote, read_vote, verdict
 from server.engines import RemoteEngine
 from server.settings import Settings
 from server.turn.events import StepEvent
-from testing.chat_model import ScriptedChatModel
-from testing.openai_server import FakeOpenAIServer
+from tests.chat_model import ScriptedChatModel
+from tests.openai_server import FakeOpenAIServer
 from tests.server.turn_fakes import FAX, LEAVE, evidence
 from text.recorder import Recording
 

@@ -22,7 +22,7 @@ from papers.decomposition.trials import load_trials
 from papers.decontextualization.measuring import RememberedAsker
 from papers.measures import fisher
 from server.settings import Settings
-from testing.chat_model import ScriptedChatModel
+from tests.chat_model import ScriptedChatModel
 
 GOLD = "In all, {n} of 40 participants of the study completed every session that was planned."
 OTHER = "Participants of paper {n} were recruited in the town hall during the month of May."

@@ -12,7 +12,7 @@ from papers.decontextualization.measuring import BASELINES, arms, make_all, meas
 from papers.decontextualization.snippets import load_snippets
 from plugins.evidence.source import Within
 from server.settings import Settings
-from testing.encoder import WordEncoder
+from tests.encoder import WordEncoder
 
 
 def rows() -> list[dict[str, object]]:

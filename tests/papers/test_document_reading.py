@@ -29,7 +29,7 @@ from papers.document_reading.measuring import (
 )
 from papers.document_reading.qasper import ReaderAnswer, load_papers
 from server.settings import Settings
-from testing.encoder import WordEncoder
+from tests.encoder import WordEncoder
 
 SOLD = "Kettles are sold in two sizes."
 MADE = "The kettles are made of steel. Steel does not rust."

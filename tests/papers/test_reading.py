@@ -20,7 +20,7 @@ from papers.document_reading.reading import (
     quoted_reading,
 )
 from server.turn.answer import answer_kind, asks_whether
-from testing.chat_model import ScriptedChatModel
+from tests.chat_model import ScriptedChatModel
 
 PASSAGE = "The kettles are made of steel. They do not rust."
 

@@ -13,7 +13,7 @@ from papers.citation_summaries.retelling import checked, explain
 from papers.citation_summaries.setups import Citance, SetupRanker, WhyPlan
 from plugins.evidence.explain import WhySource
 from plugins.evidence.source import SourcePassage
-from testing.encoder import WordEncoder
+from tests.encoder import WordEncoder
 from text.words import negations, numbers
 
 TEXTS = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from papers.citation_summaries.setups import Citance, WhyContext, context, keywords
-from testing.encoder import WordEncoder
+from tests.encoder import WordEncoder
 
 PARAGRAPH = (
     "Boilers are old. Their valves differ by maker. The safety valve opens at four bar [2]. It is cheap. "

@@ -11,7 +11,7 @@ import pytest
 
 from rewriter.prompted import PromptedRewriter, parse
 from rewriter.protocol import AsyncRewriter, Conversation, Message, PassThroughRewriter, Rewrite, Rewriter
-from testing.chat_model import FOREVER, ScriptedChatModel
+from tests.chat_model import FOREVER, ScriptedChatModel
 
 LEAVE = Conversation(
     (Message("user", "How long is parental leave?"), Message("assistant", "Ten weeks. Apply with form PL-7 by mail."))

@@ -160,8 +160,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     from index import encoders
     from server.api.security import throttle
     from server.settings import Settings
-    from testing.encoder import WordEncoder
-    from testing.openai_server import FakeOpenAIServer
+    from tests.encoder import WordEncoder
+    from tests.openai_server import FakeOpenAIServer
     from tests.serving import start_server
 
     home = tmp_path_factory.mktemp("walk")

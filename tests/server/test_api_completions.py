@@ -11,7 +11,7 @@ import openai
 import pytest
 
 from server.store import collection_rows
-from testing.openai_server import FakeOpenAIServer
+from tests.openai_server import FakeOpenAIServer
 from tests.serving import as_new
 
 

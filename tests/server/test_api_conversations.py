@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from server.store import conversations
-from testing.openai_server import FakeOpenAIServer
+from tests.openai_server import FakeOpenAIServer
 
 
 def events_of(answer: httpx.Response) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from testing.http_server import FakeHandler, serving
+from tests.http_server import FakeHandler, serving
 
 COMPLETION = {"model": "docs", "messages": [{"role": "user", "content": "How long is parental leave?"}]}
 

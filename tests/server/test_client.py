@@ -15,7 +15,7 @@ from anaphora_client import AnaphoraClient, ApiError, ClientAnswer, mcp_settings
 from anaphora_client.langchain import AnaphoraRetriever, anaphora_tools
 
 from cli.config import openapi_text
-from testing.openai_server import FakeOpenAIServer
+from tests.openai_server import FakeOpenAIServer
 from tests.serving import Running
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -21,7 +21,7 @@ from server.engines.remote import demand_listed
 from server.installation import check_llm, check_nearby, nearby_servers
 from server.registry import resolve
 from server.settings import SERVERS, LLMSettings, Settings
-from testing.openai_server import FakeOpenAIServer
+from tests.openai_server import FakeOpenAIServer
 from tests.several import Balancer
 
 KEY = "a key of our own"

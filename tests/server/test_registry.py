@@ -45,7 +45,7 @@ from server.registry import (
 )
 from server.registry.catalogue import load_registry
 from server.settings import IndexSettings, Settings
-from testing.http_server import FakeHandler, serving
+from tests.http_server import FakeHandler, serving
 
 PARTS = [bytes([n]) * 3000 for n in range(1, 4)]
 WEIGHTS = b"".join(PARTS)

@@ -18,7 +18,7 @@ from server.turn.events import DoneEvent, Event, EvidenceEvent, RewriteEvent
 from server.turn.models import TurnModels
 from server.turn.run import TurnEngine, TurnInput
 from server.turn.steps import tell_evidence
-from testing.chat_model import ScriptedChatModel
+from tests.chat_model import ScriptedChatModel
 from tests.server.turn_fakes import FAX, FakeCollection, Reversing, passage
 from tests.server.turn_playing import FOLLOW_UP, Fixed
 

@@ -14,7 +14,7 @@ from cli import app
 from evaluation.sets import own_questions
 from papers.orconvqa.__main__ import app as orconvqa
 from rewriter.examples import read_examples
-from testing.openai_server import FakeOpenAIServer
+from tests.openai_server import FakeOpenAIServer
 from tests.server.test_api_conversations import ask, begin
 
 

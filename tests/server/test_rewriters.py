@@ -14,7 +14,7 @@ from rewriter.protocol import Conversation, Message, PassThroughRewriter, RunErr
 from server.installation import check_llm
 from server.rewriters import RewriterManager, chosen_folder, fingerprint, open_rewriter
 from server.settings import LLMSettings, RetrievalSettings, RewriterSettings, Settings
-from testing.openai_server import FakeOpenAIServer
+from tests.openai_server import FakeOpenAIServer
 from tests.rewriter.terms_fakes import write_run
 from tests.serving import MakeSettings, Serve
 

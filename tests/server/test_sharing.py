@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 
 from server.store import collection_rows, credentials
-from testing.openai_server import FakeOpenAIServer
+from tests.openai_server import FakeOpenAIServer
 from tests.serving import MakeSettings, Running, Serve
 
 

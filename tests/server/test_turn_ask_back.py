@@ -13,7 +13,7 @@ from rewriter import Conversation, Message
 from server.settings import RetrievalSettings, Settings
 from server.turn.ask_back import QuestionBack, asked_back, parse, question_back
 from server.turn.events import Alternative, Evidence
-from testing.chat_model import ScriptedChatModel
+from tests.chat_model import ScriptedChatModel
 from tests.server.turn_fakes import LEAVE, FakeCollection, Showing, evidence, passage
 from tests.server.turn_playing import FOLLOW_UP, done, engine, play
 from text.translation import LANGUAGES, speak

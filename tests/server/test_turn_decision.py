@@ -26,7 +26,7 @@ from server.turn.decision import (
     signals,
 )
 from server.turn.search import SearchPlan, TurnSearch
-from testing.chat_model import ScriptedChatModel
+from tests.chat_model import ScriptedChatModel
 from tests.server.turn_fakes import FakeCollection
 from tests.server.turn_playing import done, engine, play
 

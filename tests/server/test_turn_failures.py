@@ -17,7 +17,7 @@ from server.turn import search, steps
 from server.turn.events import Event, EvidenceEvent, TokenEvent
 from server.turn.models import TurnModels
 from server.turn.run import TurnEngine, TurnInput
-from testing.chat_model import FOREVER, ScriptedChatModel
+from tests.chat_model import FOREVER, ScriptedChatModel
 from tests.server.turn_fakes import FakeCollection, Reversing
 from tests.server.turn_playing import FOLLOW_UP, done, engine, failed, play
 from text.recorder import Recording

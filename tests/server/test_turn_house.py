@@ -11,7 +11,7 @@ from server.settings import HouseInstructions, Settings
 from server.turn.events import DoneEvent, Event, FoldEvent
 from server.turn.prompt import evidence_budget, instructions
 from server.turn.system_messages import history_for_model
-from testing.chat_model import ScriptedChatModel
+from tests.chat_model import ScriptedChatModel
 from tests.server.turn_fakes import FAX, FakeCollection
 from tests.server.turn_playing import engine, play
 

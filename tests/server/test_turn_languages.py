@@ -26,7 +26,7 @@ from server.turn.system_messages import (
     no_answer,
     unsupported_language_notice,
 )
-from testing.openai_server import FakeOpenAIServer
+from tests.openai_server import FakeOpenAIServer
 from tests.server.turn_fakes import FakeCollection, Showing, evidence
 from tests.server.turn_playing import done, engine, play
 from tests.serving import MakeSettings, Running, Serve

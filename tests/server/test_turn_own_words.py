@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rewriter import Conversation, Message
 from server.turn.system_messages import GREETING, WELCOME, history_for_model, no_answer, smalltalk_reply
-from testing.chat_model import ScriptedChatModel
+from tests.chat_model import ScriptedChatModel
 from tests.server.turn_fakes import FakeCollection
 from tests.server.turn_playing import FOLLOW_UP, done, engine, play
 

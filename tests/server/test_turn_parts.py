@@ -12,7 +12,7 @@ from rewriter import Conversation, Message
 from server.settings import Settings
 from server.turn.events import DoneEvent, Event, EvidenceEvent, RewriteEvent, StepEvent, TokenEvent
 from server.turn.run import TurnInput
-from testing.chat_model import FOREVER, ScriptedChatModel
+from tests.chat_model import FOREVER, ScriptedChatModel
 from tests.server.turn_fakes import FakeCollection, passage
 from tests.server.turn_playing import done, engine, failed, play
 from text.words import stems

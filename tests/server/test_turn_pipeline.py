@@ -24,7 +24,7 @@ from server.turn.events import (
 )
 from server.turn.run import TurnInput
 from server.turn.search import TurnSearch
-from testing.chat_model import FOREVER, ScriptedChatModel
+from tests.chat_model import FOREVER, ScriptedChatModel
 from tests.server.turn_fakes import FAX, LEAVE, FakeCollection, Reversing
 from tests.server.turn_playing import FOLLOW_UP, Fixed, done, engine, play
 from text.asking import QuestionContext

@@ -15,12 +15,12 @@ from server.settings import LLMSettings, RetrievalSettings, Settings
 from server.turn.models import AnswerStyle, TurnModels, WritingPace, answer_style
 from server.turn.prompt import build_prompt, evidence_budget, examples, instructions
 from server.turn.run import TurnEngine
-from testing.chat_model import ScriptedChatModel
+from tests.chat_model import ScriptedChatModel
 from tests.server.turn_fakes import FakeCollection, evidence
 from tests.server.turn_playing import PassThroughRewriter, done, play
 
 if TYPE_CHECKING:
-    from testing.openai_server import FakeOpenAIServer
+    from tests.openai_server import FakeOpenAIServer
 
 AWAY = LLMSettings(model="http://localhost:8000/v1", context_tokens=16_384)
 

@@ -19,7 +19,7 @@ from server.turn.events import (
 )
 from server.turn.models import TurnModels
 from server.turn.run import TurnEngine, TurnInput
-from testing.chat_model import ScriptedChatModel
+from tests.chat_model import ScriptedChatModel
 from tests.server.turn_fakes import FakeCollection
 
 FOLLOW_UP = Conversation((Message("user", "How long is parental leave?"), Message("assistant", "Ten weeks [1].")))

@@ -14,7 +14,7 @@ from synth.askers import BatchAsker, ChatAsker, read_responses
 from synth.folder import Folder
 from synth.pipeline import SynthPlan, make_dialogs, make_propositions
 from synth.tasks import BadResponses, Journal, Paused, Sampling, TaskRunner
-from testing.chat_model import ScriptedChatModel
+from tests.chat_model import ScriptedChatModel
 from tests.towns import sensible
 
 SAMPLING = Sampling("big-model", 0.0, 1)

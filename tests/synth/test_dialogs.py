@@ -23,7 +23,7 @@ from synth.dialogs import (
 )
 from synth.propositions import Proposition, SourceSpan
 from synth.tasks import ModelReply, Sampling
-from testing.encoder import WordEncoder
+from tests.encoder import WordEncoder
 
 
 def proposition(text: str, name: str = "d.md", *others: str) -> Proposition:

@@ -18,7 +18,7 @@ from synth.pipeline import SynthPlan, make_dialogs, make_propositions
 from synth.propositions import extraction, read_propositions, windows
 from synth.report import write_report
 from synth.tasks import Journal, Sampling, TaskRunner
-from testing.chat_model import ScriptedChatModel
+from tests.chat_model import ScriptedChatModel
 from tests.towns import document, find_step, sensible
 from text.files import write_text
 

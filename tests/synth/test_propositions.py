@@ -23,7 +23,7 @@ from synth.propositions import (
     windows,
 )
 from synth.tasks import InvalidAnswer
-from testing.encoder import WordEncoder
+from tests.encoder import WordEncoder
 from tests.towns import document
 
 LIST = """Before you apply:

@@ -31,7 +31,7 @@ from synth.tasks import (
     TaskRunner,
     read_json,
 )
-from testing.chat_model import ScriptedChatModel
+from tests.chat_model import ScriptedChatModel
 
 SAMPLING = Sampling("scripted", 0.0, 3)
 SCHEMA = {
@@ -265,7 +265,7 @@ def test_lines_that_are_no_answers_are_counted_and_passed_over(tmp_path: Path) -
 KILLED = """
 import sys, time
 from pathlib import Path
-from testing.chat_model import ScriptedChatModel
+from tests.chat_model import ScriptedChatModel
 from tests.synth.test_running import SAMPLING, task
 from synth.tasks import Journal, TaskRunner
 from synth.askers import ChatAsker

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 from reportlab.pdfgen.canvas import Canvas
 
-from testing.openai_server import FakeOpenAIServer
+from tests.openai_server import FakeOpenAIServer
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page

@@ -11,8 +11,8 @@ import pytest
 
 from server.chat import ChatError, StoredTurn
 from server.chat.error_mapping import LimitReached, QueueFull
-from testing.openai_server import FakeOpenAIServer
 from tests.eventually import eventually
+from tests.openai_server import FakeOpenAIServer
 from tests.serving import Running
 from ui.chat import PACE, LiveTurns, Picture, ask
 from ui.turns import TurnView

@@ -18,9 +18,9 @@ from index.indexer import index_documents
 from index.query import Query
 from index.stores import StoreSpec, VectorStore, load_store
 from plugins.chroma.local_server import local_server, stop_servers
-from testing.encoder import WordEncoder
 from testing.plugin import PluginContract
 from testing.vector_store import VectorStoreContract
+from tests.encoder import WordEncoder
 from tests.eventually import eventually
 from tests.index.conftest import closed, documents
 from tests.index.stored_collection import StoredCollectionContract, served

@@ -16,7 +16,7 @@ from cli.shared.error_handler import ExitCode
 from plugins.compliance.erasing import forget_person
 from server.access import Principal
 from server.store import Database, conversations, credentials
-from testing.openai_server import FakeOpenAIServer
+from tests.openai_server import FakeOpenAIServer
 from tests.rows import MINE
 
 if TYPE_CHECKING:

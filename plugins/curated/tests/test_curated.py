@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from index.query import in_scope
-from testing.openai_server import FakeOpenAIServer
 from testing.plugin import PluginContract
+from tests.openai_server import FakeOpenAIServer
 from tests.ui.conftest import site, visitor
 from tests.ui.site import violations
 

@@ -14,7 +14,7 @@ from plugins.evidence.explain import WhyRanker, WhySource, without_markers
 from plugins.evidence.page import why_html
 from plugins.evidence.service import WhyPlace, WhySentenceView, WhyView
 from plugins.evidence.source import SourcePassage, sentences_of
-from testing.encoder import WordEncoder
+from tests.encoder import WordEncoder
 
 if TYPE_CHECKING:
     import httpx

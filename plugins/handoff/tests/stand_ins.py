@@ -12,7 +12,7 @@ from email import message_from_bytes, policy
 from email.message import EmailMessage
 from typing import Any, cast
 
-from testing.http_server import FakeHandler, serving
+from tests.http_server import FakeHandler, serving
 
 TOKEN = "secret-token"
 

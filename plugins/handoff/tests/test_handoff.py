@@ -14,8 +14,8 @@ from plugins.handoff.asking import mentions_person, wants_person
 from plugins.handoff.delivering import Content, DeliveryFailed, Exchange, deliver_due, send, signature
 from plugins.handoff.handoffs import HandoffOffer, HandoffService
 from plugins.handoff.tests.stand_ins import TOKEN, Desk, http_desk, mail_desk
-from testing.openai_server import FakeOpenAIServer
 from testing.plugin import PluginContract
+from tests.openai_server import FakeOpenAIServer
 from tests.serving import MakeSettings, Running, Serve
 from tests.ui.conftest import site, visitor
 from tests.ui.site import violations

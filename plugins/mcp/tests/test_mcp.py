@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from plugins.mcp.stdio import app
 from server.store import credentials
-from testing.openai_server import FakeOpenAIServer
 from testing.plugin import PluginContract
+from tests.openai_server import FakeOpenAIServer
 from tests.serving import MakeSettings, Running, Serve
 
 if TYPE_CHECKING:

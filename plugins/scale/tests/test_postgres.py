@@ -21,8 +21,8 @@ from server.chat import open_service
 from server.chat.error_mapping import Unavailable
 from server.settings import Settings
 from server.store import Database, StoreError, conversations, credentials, turns
-from testing.openai_server import FakeOpenAIServer
 from tests.databases import PostgresPrograms
+from tests.openai_server import FakeOpenAIServer
 from tests.rows import ALL, MINE, begin_turn
 from tests.server import test_jobs, test_store_conversations
 from tests.server.test_api_conversations import ask, begin

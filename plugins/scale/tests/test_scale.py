@@ -78,7 +78,7 @@ import sys
 from pathlib import Path
 from index.indexer import index_paths
 from plugins.scale.ray_workers import RayWorkers
-from testing.encoder import WordEncoder
+from tests.encoder import WordEncoder
 with RayWorkers() as workers:
     index_paths(Path(sys.argv[1]), "docs", [Path(sys.argv[2])], WordEncoder(), workers=workers)
 """
@@ -99,7 +99,7 @@ def test_killed_servers_lose_no_acknowledged_turn(
     tmp_path: Path, documents: Path, llm: Any, postgres_place: str
 ) -> None:
     from index.indexer import index_paths
-    from testing.encoder import WordEncoder
+    from tests.encoder import WordEncoder
 
     llm.pace = 0.05
     settings = Settings(

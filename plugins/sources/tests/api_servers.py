@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from plugins.sources.source import Source
 from plugins.sources.tests.web_servers import answer, handler_of
-from testing.http_server import FakeHandler, ServedFake
+from tests.http_server import FakeHandler, ServedFake
 
 TOKEN = "t0ken"
 PAGE = 1

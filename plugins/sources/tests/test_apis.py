@@ -19,7 +19,7 @@ from plugins.sources.tests import api_servers
 from plugins.sources.tests.api_servers import TOKEN, FakeApi
 from plugins.sources.tests.connector import ConnectorContract
 from plugins.sources.tests.web_servers import FakeSite, Page, answer, serving
-from testing.http_server import FakeHandler
+from tests.http_server import FakeHandler
 
 HERE = ("127.0.0.1",)
 SERVERS = ("FakeGitHub", "FakeDiscussions", "FakeGitLab", "FakeDiscourse", "FakeConfluence", "FakeCloud")

@@ -14,8 +14,8 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 from xml.sax.saxutils import escape
 
-from testing import http_server
-from testing.http_server import FakeHandler, ServedFake
+from tests import http_server
+from tests.http_server import FakeHandler, ServedFake
 
 answer = FakeHandler.answer
 

@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 from joserfc import jwt
 from joserfc.jwk import KeySet, RSAKey
 
-from testing.http_server import FakeHandler, ServedFake
+from tests.http_server import FakeHandler, ServedFake
 
 SECONDS = 300
 """How long an ID token is good."""

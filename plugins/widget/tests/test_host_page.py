@@ -14,7 +14,7 @@ import pytest
 
 from plugins.widget.routes import add_widget
 from plugins.widget.tests.test_widget import key, web_site
-from testing.openai_server import FakeOpenAIServer
+from tests.openai_server import FakeOpenAIServer
 from tests.serving import MakeSettings, Running, Serve
 from tests.ui.site import violations
 

@@ -16,7 +16,7 @@ from plugins.widget.visitors import forget_old
 from server.chat.limits import QueueSlot
 from server.store import turns
 from server.store.schema import TURNS
-from testing.openai_server import FakeOpenAIServer
+from tests.openai_server import FakeOpenAIServer
 from tests.rows import ALL
 from tests.serving import MakeSettings, Running, Serve, stop_clock
 from tests.ui.site import violations

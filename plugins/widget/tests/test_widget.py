@@ -16,8 +16,8 @@ import pytest
 from plugins.widget import WidgetSettings
 from plugins.widget.routes import add_widget
 from server.store import credentials, turns
-from testing.openai_server import FakeOpenAIServer
 from testing.plugin import PluginContract
+from tests.openai_server import FakeOpenAIServer
 from tests.rows import ALL
 from tests.serving import MakeSettings, Running, Serve
 from tests.ui.site import violations

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from testing.http_server import FakeHandler, ServedFake
+from tests.http_server import FakeHandler, ServedFake
 
 _USAGE = {"prompt_tokens": 50, "completion_tokens": 7, "total_tokens": 57}
 

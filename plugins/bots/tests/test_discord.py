@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -12,9 +12,7 @@ from plugins.bots.client import CONSENT, BotClient
 from plugins.bots.discord_bot import MESSAGE_CHARS, pieces, run
 from plugins.bots.tests.discord_server import BEN, FakeDiscord
 from plugins.bots.threads import BotAnswer, CitedSource, linked
-
-if TYPE_CHECKING:
-    from tests.serving import MakeSettings, Serve
+from tests.serving import MakeSettings, Serve
 
 pytest.importorskip("plugins.handoff")
 MESSAGE_CONTENT = 1 << 15

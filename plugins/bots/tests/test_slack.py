@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -18,9 +18,7 @@ from plugins.bots.tests.slack_server import APP_TOKEN, BOT_TOKEN, FakeSlack
 from plugins.bots.threads import BotAnswer, CitedSource
 from server.store import credentials
 from testing.plugin import PluginContract
-
-if TYPE_CHECKING:
-    from tests.serving import MakeSettings, Running, Serve
+from tests.serving import MakeSettings, Running, Serve
 
 pytest.importorskip("slack_bolt")
 

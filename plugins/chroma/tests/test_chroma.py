@@ -102,6 +102,4 @@ def test_chroma_without_chromadb_names_the_extra(monkeypatch: pytest.MonkeyPatch
 
 
 class TestPlugin(PluginContract):
-    """The contract of every plugin."""
-
     name = "chroma"

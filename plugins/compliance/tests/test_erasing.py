@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from sqlalchemy import Connection
@@ -18,9 +18,7 @@ from server.access import Principal
 from server.store import Database, conversations, credentials
 from tests.openai_server import FakeOpenAIServer
 from tests.rows import MINE
-
-if TYPE_CHECKING:
-    from tests.serving import MakeSettings, Running, Serve
+from tests.serving import MakeSettings, Running, Serve
 
 add_plugin_commands()
 

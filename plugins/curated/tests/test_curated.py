@@ -5,21 +5,17 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import httpx
 import pytest
 
 from index.query import in_scope
 from testing.plugin import PluginContract
 from tests.openai_server import FakeOpenAIServer
-from tests.ui.conftest import site, visitor
+from tests.serving import MakeSettings, Running, Serve
+from tests.ui.conftest import Visitor, site, visitor
 from tests.ui.site import violations
-
-if TYPE_CHECKING:
-    import httpx
-
-    from tests.serving import MakeSettings, Running, Serve
-    from tests.ui.conftest import Visitor
 
 __all__ = ["site", "visitor"]
 

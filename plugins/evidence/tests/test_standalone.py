@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,13 +22,8 @@ from plugins.evidence.decontextualize import (
 from plugins.evidence.page import readable_html
 from plugins.evidence.service import StandaloneView
 from testing.plugin import PluginContract
-from tests.ui.conftest import site, visitor
-
-if TYPE_CHECKING:
-    import httpx
-
-    from tests.serving import MakeSettings, Serve
-    from tests.ui.conftest import Visitor
+from tests.serving import MakeSettings, Serve
+from tests.ui.conftest import Visitor, site, visitor
 
 __all__ = ["site", "visitor"]
 
@@ -219,6 +215,4 @@ def test_a_quote_is_made_readable_and_its_original_is_one_click_away(visitor: Vi
 
 
 class TestPlugin(PluginContract):
-    """The contract of every plugin."""
-
     name = "evidence"

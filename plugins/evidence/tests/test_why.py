@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import httpx
 import pytest
 
 from index.documents import Document, Section
@@ -15,11 +16,7 @@ from plugins.evidence.page import why_html
 from plugins.evidence.service import WhyPlace, WhySentenceView, WhyView
 from plugins.evidence.source import SourcePassage, sentences_of
 from tests.encoder import WordEncoder
-
-if TYPE_CHECKING:
-    import httpx
-
-    from tests.serving import MakeSettings, Serve
+from tests.serving import MakeSettings, Serve
 
 TEXTS = [
     ("Opening", "Boilers heat the houses of cold countries."),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import httpx
 import pytest
 
 from plugins.handoff import HandoffSettings, delivering
@@ -17,14 +18,8 @@ from plugins.handoff.tests.stand_ins import TOKEN, Desk, http_desk, mail_desk
 from testing.plugin import PluginContract
 from tests.openai_server import FakeOpenAIServer
 from tests.serving import MakeSettings, Running, Serve
-from tests.ui.conftest import site, visitor
-from tests.ui.site import violations
-
-if TYPE_CHECKING:
-    import httpx
-
-    from tests.ui.conftest import Visitor
-    from tests.ui.site import Site
+from tests.ui.conftest import Visitor, site, visitor
+from tests.ui.site import Site, violations
 
 __all__ = ["site", "visitor"]
 

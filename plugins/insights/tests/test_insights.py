@@ -7,8 +7,9 @@ import csv
 import io
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import httpx
 import pytest
 from markdown_it import MarkdownIt
 from typer.testing import CliRunner
@@ -23,11 +24,7 @@ from server.settings import Settings
 from server.store import credentials, reviewed
 from server.store.records import StoredTurn
 from testing.plugin import PluginContract
-
-if TYPE_CHECKING:
-    import httpx
-
-    from tests.serving import MakeSettings, Running, Serve
+from tests.serving import MakeSettings, Running, Serve
 
 ORIGIN = "https://www.example.org"
 MAYOR = ("Who is the mayor of the town?", "who is mayor of the town", "Who was the mayor of our town?")

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from server.access import Role
 from server.store import credentials
 from tests.ui.conftest import site
-from tests.ui.site import violations
+from tests.ui.site import Site, violations
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator
-
-    from server.access import Role
-    from tests.ui.site import Site
 
 __all__ = ["site"]
 

@@ -146,6 +146,4 @@ def test_the_address_of_a_server_goes_with_a_store_that_has_one() -> None:
 
 
 class TestPlugin(PluginContract):
-    """The contract of every plugin."""
-
     name = "milvus"

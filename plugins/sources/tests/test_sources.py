@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 from anaphora_client import AnaphoraClient
@@ -19,13 +19,11 @@ from cli.shared.state import State
 from plugins.mcp.tools import AskTool
 from plugins.sources.service import follow
 from plugins.sources.tests.web_servers import FakeSite
+from server.chat import ChatService
 from server.store.records import Job
 from testing.plugin import PluginContract
 from tests.eventually import eventually
 from tests.serving import MakeSettings, Running, Serve
-
-if TYPE_CHECKING:
-    from server.chat import ChatService
 
 
 @pytest.fixture
@@ -217,6 +215,4 @@ def test_what_waits_for_another_job_says_so_once(capsys: pytest.CaptureFixture[s
 
 
 class TestPlugin(PluginContract):
-    """The contract of every plugin."""
-
     name = "sources"

@@ -86,6 +86,4 @@ def test_settings_that_cannot_work_are_refused(wrong: dict[str, Any]) -> None:
 
 
 class TestPlugin(PluginContract):
-    """The contract of every plugin."""
-
     name = "sso"

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import pytest
 from sqlalchemy import update
 
@@ -22,7 +23,6 @@ from tests.serving import MakeSettings, Running, Serve, stop_clock
 from tests.ui.site import violations
 
 if TYPE_CHECKING:
-    import httpx
     from playwright.sync_api import Browser
 
 __all__ = ["web_site"]

@@ -492,6 +492,4 @@ def test_without_sites_there_is_no_widget_and_an_origin_is_checked(
 
 
 class TestPlugin(PluginContract):
-    """The contract of every plugin."""
-
     name = "widget"

@@ -15,6 +15,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from importlib.resources import files
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -410,37 +411,11 @@ def write_card(
     description: Mapping[str, Any],
 ) -> None:
     """Write the run's model card, `README.md`."""
-    gate, scores = description.get("gate"), description["metrics"]
-    table = {
-        "parameters": f"{description['parameters']:,} ({description['trained']:,} trained)",
-        "steps": f"{int(max((entry['step'] for entry in log), default=0)):,}",
-        "time since its last start": f"{description['seconds'] / 60:.1f} minutes",
-        "hardware": description["hardware"],
-        "seed": recipe.seed,
-    }
-    if gate:
-        formula = f"p = sigmoid({gate['scale']:.3f} · logit {gate['shift']:+.3f})"
-        table["gate"] = f"{formula}, threshold {gate['threshold']:.2f}"
-    lines = [
-        f"# {folder.name}",
-        "",
-        f"A model of the family `{recipe.model.family}`, made by the recipe `{recipe.name}` from "
-        f"`{description['base']}`" + (" with LoRA." if recipe.lora else "."),
-        about,
-        "",
-        *("| | |", "|---|---|"),
-        *(f"| {name} | {value} |" for name, value in table.items()),
-        "",
-        *("## Data", "", "| file | examples | SHA-256 |", "|---|---|---|"),
-        *(f"| {source.path} | {source.examples:,} | `{source.sha256}` |" for source in sources),
-        "",
-        *("## Dev loss", "", "| step | loss |", "|---|---|"),
-        *(f"| {entry['step']:g} | {entry['eval_loss']:.4f} |" for entry in log if "eval_loss" in entry),
-        "",
-        *("## Held-out conversations", "", "What it does for retrieval is measured by `anaphora eval`.", ""),
-        *("| measure | value |", "|---|---|"),
-        *(f"| {name} | {value:g} |" for name, value in scores.items()),
-        "",
-        *("## Recipe", "", "```json", recipe.model_dump_json(indent=2), "```", ""),
-    ]
-    (folder / "README.md").write_text("\n".join(lines), "utf-8")
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    template = environment.from_string(files(__package__).joinpath("card.md.jinja").read_text("utf-8"))
+    steps, gate = int(max((entry["step"] for entry in log), default=0)), description.get("gate")
+    more = {"about": about, "sources": sources, "log": log, "steps": steps, "gate": gate}
+    card = template.render(name=folder.name, recipe=recipe, description=description, **more)
+    (folder / "README.md").write_text(card + "\n", "utf-8")

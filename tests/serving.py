@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -196,6 +197,14 @@ class Running:
     def call(self, coroutine: Any, seconds: float = 120.0) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(seconds)
 
+    def key(self, role: str, *groups: str) -> str:
+        """The secret of a new key."""
+        return new_key(self.service, role, *groups)
+
+    def client_as(self, role: str, *groups: str) -> httpx.Client:
+        """A client with a new key."""
+        return self.client(headers={"Authorization": f"Bearer {self.key(role, *groups)}"})
+
     def mount_page(self) -> Running:
         """The same server, with the page at `/`."""
         import ui
@@ -216,6 +225,14 @@ class Running:
         """The job once it has finished."""
         eventually(lambda: self.call(self.service.admin.job(job_id)).finished, seconds=120)
         return self.call(self.service.admin.job(job_id))
+
+
+def new_key(service: ChatService, role: str, *groups: str) -> str:
+    """The secret of a new key, of the group `default` where none is named."""
+    from server.store import credentials
+
+    make = partial(credentials.create_key, name=role, role=role, groups=frozenset(groups or ("default",)))
+    return str(service.core.database.write_blocking(make)[1])
 
 
 Serve = Callable[["Settings"], Running]

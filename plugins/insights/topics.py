@@ -8,11 +8,13 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
+from jinja2 import Environment
 from pydantic import Field
 
 from index.documents import MetadataValue
@@ -332,51 +334,23 @@ def _tells(word: str) -> bool:
     return len(word) > 2 and bool(tokenize(word, (ENGLISH,)))
 
 
+_CLOSED = {"": "", "curated": ", closed by a person's answer", "documents": ", closed by the documents"}
+
+
 def markdown_report(insights: Insights, days: int) -> str:
     """Return a report for people: outcomes, topics, gaps with a stub of the section to write, and what was cited."""
-    ends = {name.replace("_", " "): count for name, count in insights.outcomes}
-    spoken = {NAMES.get(code, "too short to tell"): count for code, count in insights.languages.items()}
-    lines = [
-        f"# What was asked in {days} days",
-        "",
-        f"Questions: {insights.turns}, people: {insights.people}.",
-        "",
-        *(f"- {', '.join(f'{name} {count}' for name, count in counts.items())}" for counts in (ends, spoken) if counts),
-        "",
-        "## Topics",
-        "",
-        "| topic | questions | before | unanswered | rated good / bad | for example |",
-        "|---|---|---|---|---|---|",
-    ]
-    for topic in insights.topics:
-        cells = topic.name, topic.turns, topic.earlier, topic.unanswered, f"{topic.rated_up} / {topic.rated_down}"
-        lines.append(f"| {' | '.join(escaped(str(cell)) for cell in (*cells, topic.questions[0]))} |")
-    lines += ["", "## Gaps", ""]
-    for gap in insights.gaps:
-        by = {"curated": ", closed by a person's answer", "documents": ", closed by the documents"}.get(gap.closed, "")
-        lines += [f"### {escaped(gap.name)} ({gap.turns}{by})", ""]
-        lines += [f"- {escaped(question)}" for question in gap.questions]
-        if gap.sections:
-            near = gap.sections[0]
-            lines += ["", f"Nearest: {escaped(f'{near.document_id}, {near.heading or near.title}')}"]
-        if not by:
-            lines += ["", "Write there:", "", *(f"    {line}" for line in gap.draft.splitlines()), ""]
-    if insights.disagreements:
-        lines += ["## Disagreements", ""]
-    for row in insights.disagreements:
-        lines += [f"{escaped(row.question)}", ""]
-        for side in (row.first, row.second):
-            lines.append(f"- {escaped(f'{side.document_id}, {side.heading or side.title}: {side.sentence}')}")
-        lines.append("")
-    for title, counted_rows in (
-        ("Asked from", [(page.page, page.turns) for page in insights.pages]),
-        ("Cited", [(place.document_id, place.turns) for place in insights.cited]),
-    ):
-        if counted_rows:
-            lines += [f"## {title}", "", *(f"- {escaped(name)}: {count}" for name, count in counted_rows), ""]
-    if insights.never_cited:
-        lines += ["## Never cited", "", *(f"- {escaped(name)}" for name in insights.never_cited), ""]
-    return "\n".join(lines)
+    outcomes = [f"{name.replace('_', ' ')} {count}" for name, count in insights.outcomes]
+    spoken = [f"{NAMES.get(code, 'too short to tell')} {count}" for code, count in insights.languages.items()]
+    lists = {
+        "Asked from": [f"{escaped(page.page)}: {page.turns}" for page in insights.pages],
+        "Cited": [f"{escaped(place.document_id)}: {place.turns}" for place in insights.cited],
+        "Never cited": [escaped(name) for name in insights.never_cited],
+    }
+    environment = Environment(trim_blocks=True, lstrip_blocks=True)
+    environment.filters["md"] = escaped
+    template = environment.from_string(files(__package__).joinpath("report.md.jinja").read_text("utf-8"))
+    more = {"outcomes": (outcomes, spoken), "closed": _CLOSED, "lists": list(lists.items())}
+    return template.render(insights=insights, days=days, **more).rstrip() + "\n"
 
 
 def csv_table(insights: Insights) -> str:

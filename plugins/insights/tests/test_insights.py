@@ -21,7 +21,7 @@ from plugins.insights.gaps import escaped
 from server.chat import TurnRequest, open_service
 from server.rewriters import open_pairs
 from server.settings import Settings
-from server.store import credentials, reviewed
+from server.store import reviewed
 from server.store.records import StoredTurn
 from testing.plugin import PluginContract
 from tests.serving import MakeSettings, Running, Serve
@@ -30,21 +30,10 @@ ORIGIN = "https://www.example.org"
 MAYOR = ("Who is the mayor of the town?", "who is mayor of the town", "Who was the mayor of our town?")
 
 
-def key(running: Running, role: str) -> str:
-    made = running.service.core.database.write_blocking(
-        lambda connection: credentials.create_key(connection, role, role, frozenset({"default"}))  # type: ignore[arg-type]
-    )
-    return str(made[1])
-
-
 @pytest.fixture
 def running(serve: Serve, settings_for: MakeSettings) -> Running:
-    plugins: dict[str, object] = {
-        "widget": {"origins": [ORIGIN]},
-        "curated": {"enabled": True},
-        "insights": {"enabled": True},
-    }
-    return serve(settings_for("none", plugins=plugins))
+    on = {"enabled": True}
+    return serve(settings_for("none", plugins={"widget": {"origins": [ORIGIN]}, "curated": on, "insights": on}))
 
 
 def visit(client: httpx.Client, question: str, visitor: int = 0, **more: object) -> str:
@@ -57,9 +46,7 @@ def visit(client: httpx.Client, question: str, visitor: int = 0, **more: object)
 
 
 def test_a_visitors_gap_becomes_a_curated_answer_that_the_next_visitor_gets(running: Running) -> None:
-    site = {"Authorization": f"Bearer {key(running, 'visitor')}"}
-    house = {"Authorization": f"Bearer {key(running, 'agent')}"}
-    with running.client(headers=site) as visitors, running.client(headers=house) as agent:
+    with running.client_as("visitor") as visitors, running.client_as("agent") as agent:
         for n, question in enumerate(MAYOR):
             turn = visit(visitors, question, n)
         visit(visitors, "How long is parental leave?", 1)
@@ -92,11 +79,9 @@ def test_a_visitors_gap_becomes_a_curated_answer_that_the_next_visitor_gets(runn
 
 
 def test_outcomes_languages_pages_and_sources_are_counted_and_keep_to_a_filter(running: Running) -> None:
-    site = {"Authorization": f"Bearer {key(running, 'visitor')}"}
-    house = {"Authorization": f"Bearer {key(running, 'agent')}"}
     page = {"url": "https://docs.example/leave.html?from=mail", "title": "Leave"}
     german = "Wie lange dauert die Elternzeit für die Mitarbeiter in diesem Haus?"
-    with running.client(headers=site) as visitors, running.client(headers=house) as agent:
+    with running.client_as("visitor") as visitors, running.client_as("agent") as agent:
         for n in range(2):
             visit(visitors, "How long is parental leave?", n, page=page, where={"document_id": "leave.md"})
         visit(visitors, german, 3, where={"document_id": "travel.md"})
@@ -122,14 +107,12 @@ def test_outcomes_languages_pages_and_sources_are_counted_and_keep_to_a_filter(r
 
 
 def test_a_gap_is_closed_by_a_person_or_by_a_changed_page(running: Running, tmp_path: Path) -> None:
-    site = {"Authorization": f"Bearer {key(running, 'visitor')}"}
-    house = {"Authorization": f"Bearer {key(running, 'agent')}"}
 
     def gap(agent: httpx.Client) -> dict[str, Any]:
         (gap,) = agent.get("/v1/insights", params={"collection": "docs", "again": True}).json()["gaps"]
         return dict(gap)
 
-    with running.client(headers=site) as visitors, running.client(headers=house) as agent:
+    with running.client_as("visitor") as visitors, running.client_as("agent") as agent:
         turn = visit(visitors, MAYOR[0])
         assert gap(agent)["closed"] == ""
         written = agent.post("/v1/collections/docs/curated", json={"questions": [MAYOR[0]], "answer": "Ada is."})
@@ -185,16 +168,8 @@ def cites(*quotes: str) -> StoredTurn:
          "quote": quote, "start": 0, "end": len(quote), "answer_start": 0, "answer_end": 1}
         for n, quote in enumerate(quotes)
     ]  # fmt: skip
-    done = {
-        "turn_id": "t",
-        "conversation_id": None,
-        "status": "quoted",
-        "answer": "",
-        "citations": citations,
-        "support": [],
-        "dropped_citations": 0,
-        "seconds": {},
-    }
+    done = {"turn_id": "t", "conversation_id": None, "status": "quoted", "answer": "", "citations": citations}
+    done |= {"support": [], "dropped_citations": 0, "seconds": {}}
     empty = dict.fromkeys(("conversation_id", "search_for", "finished", "rewrite", "evidence", "error", "feedback"))
     turn = {"id": "t", "collection": "docs", "question": "How long?", "status": "quoted", "answer": "", "created": 1.0}
     return StoredTurn.model_validate({**empty, **turn, "done": done})
@@ -211,9 +186,7 @@ def test_insights_are_off_until_an_operator_switches_them_on(serve: Serve, setti
 
 def test_reports_and_tables_hold_no_markup_and_no_formula_of_a_visitor(running: Running) -> None:
     hostile = '=HYPERLINK("https://evil.example") <img src=x onerror=owned()> | **bold** ;=1+2;＝3'
-    site = {"Authorization": f"Bearer {key(running, 'visitor')}"}
-    house = {"Authorization": f"Bearer {key(running, 'agent')}"}
-    with running.client(headers=site) as visitors, running.client(headers=house) as agent:
+    with running.client_as("visitor") as visitors, running.client_as("agent") as agent:
         visit(visitors, hostile)
         report = agent.get("/v1/insights", params={"days": 2, "format": "markdown"})
         table = agent.get("/v1/insights", params={"format": "csv"})

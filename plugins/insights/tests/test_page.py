@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
-from server.access import Role
-from server.store import credentials
+from tests.serving import new_key
 from tests.ui.conftest import site
 from tests.ui.site import Site, violations
 
@@ -35,11 +33,7 @@ def test_visitors_find_a_gap_that_a_person_answers_and_the_next_visitor_gets_it(
     pytest.importorskip("plugins.widget")
     pytest.importorskip("plugins.curated")
 
-    def key(role: Role) -> str:
-        make = partial(credentials.create_key, name=role, role=role, groups=frozenset({"default"}))
-        return str(site.ask(site.service.core.database.write(make))[1])
-
-    of_site, of_agent = key("visitor"), key("agent")
+    of_site, of_agent = new_key(site.service, "visitor"), new_key(site.service, "agent")
 
     def visit(question: str, state: str) -> Locator:
         """Ask as a new visitor of the site; return the turn once it has that state."""

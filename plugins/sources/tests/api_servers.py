@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from plugins.sources.source import Source
+from plugins.sources.tests.connector import Place
 from plugins.sources.tests.web_servers import answer, handler_of
 from tests.http_server import FakeHandler, ServedFake
 
@@ -20,7 +21,7 @@ PAGE = 1
 
 
 @dataclass
-class FakeApi(ServedFake):
+class FakeApi(ServedFake, Place):
     """`texts` by name, with a version that each change counts up; `fails` refuses everything."""
 
     kind: ClassVar[str]

@@ -7,17 +7,18 @@ class TestMine(ConnectorContract):
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
-from typing import Protocol
 
 import pytest
 
 from index.errors import IndexingCancelled
 from plugins.sources.mirror import SourceMirror, SyncReport
-from plugins.sources.source import Connector, Source, SourceError
+from plugins.sources.service import open_connector
+from plugins.sources.source import Item, Source, SourceError
 
 
-class Place(Protocol):
+class Place:
     """The tested place: documents can be put into it and taken out, and it can fail from the next request on."""
 
     source: Source
@@ -28,7 +29,23 @@ class Place(Protocol):
 
     def fail(self) -> None: ...
 
-    def connector(self, cache: Path, max_bytes: int = 1 << 20) -> Connector: ...
+
+def opened(source: Source, cache: Path, max_bytes: int = 1 << 20, hosts: tuple[str, ...] = ("127.0.0.1",)) -> closing:
+    """A source's connector, as a context."""
+    return closing(open_connector(source, cache, private_hosts=hosts, max_bytes=max_bytes))
+
+
+def listed(source: Source, cache: Path, **how: object) -> list[Item]:
+    """The documents of a source that is read for the first time."""
+    with opened(source, cache, **how) as connector:
+        return list(connector.items({}, lambda _: None))
+
+
+def synced(mirror: SourceMirror, *, dry_run: bool = False, **how: object) -> SyncReport:
+    """One run of a mirror's source."""
+    with opened(mirror.source, mirror.cache, **how) as connector, mirror.hold():
+        items = connector.items(mirror.known(), lambda _: None)
+        return mirror.sync(items, complete=connector.lists_all, dry_run=dry_run)
 
 
 class ConnectorContract:
@@ -46,26 +63,17 @@ class ConnectorContract:
         place.put("guide/two.md", "# Two\n\nThe second document.\n")
         return mirror
 
-    def run(self, place: Place, mirror: SourceMirror, *, dry_run: bool = False, max_bytes: int = 1 << 20) -> SyncReport:
-        """One run, and what the mirror holds is what it says it holds."""
-        connector = place.connector(mirror.cache, max_bytes)
-        try:
-            with mirror.hold():
-                items = connector.items(mirror.known(), lambda _: None)
-                return mirror.sync(items, complete=connector.lists_all, dry_run=dry_run)
-        finally:
-            connector.close()
+    def run(self, place: Place, mirror: SourceMirror, **how: object) -> SyncReport:
+        """One run of the place as it is now."""
+        mirror.write(place.source)
+        return synced(mirror, **how)
 
     def texts(self, mirror: SourceMirror) -> dict[str, str]:
         """The mirrored texts by the last part of their keys."""
-        documents = {key: document for key, document in mirror.state.documents.items() if document.path}
-        texts = {
-            key.rpartition("/")[2]: (mirror.files / document.path).read_text("utf-8")
-            for key, document in documents.items()
-        }
+        paths = {key: mirror.files / row.path for key, row in mirror.state.documents.items() if row.path}
         below = {path for path in mirror.files.rglob("*") if path.is_file() and not path.name.startswith(".")}
-        assert below == {mirror.files / document.path for document in documents.values()}
-        return {name: text for name, text in texts.items() if name.endswith(".md")}
+        assert below == set(paths.values()), "what the mirror holds is what it says it holds"
+        return {key.rpartition("/")[2]: path.read_text("utf-8") for key, path in paths.items() if key.endswith(".md")}
 
     def test_everything_is_read_once_and_then_only_what_changed(self, place: Place, mirror: SourceMirror) -> None:
         assert self.run(place, mirror).counts["new"] >= 2
@@ -125,10 +133,8 @@ class ConnectorContract:
         def stop(seconds: float) -> None:
             raise IndexingCancelled("stopped")
 
-        connector = place.connector(mirror.cache)
-        with mirror.hold(), pytest.raises(IndexingCancelled):
+        with opened(place.source, mirror.cache) as connector, mirror.hold(), pytest.raises(IndexingCancelled):
             mirror.sync(connector.items(mirror.known(), stop), complete=connector.lists_all)
-        connector.close()
         assert set(self.texts(mirror)) == {"one.md", "two.md"}
 
     def test_one_run_at_a_time(self, place: Place, mirror: SourceMirror) -> None:

@@ -13,15 +13,13 @@ from pydantic import ValidationError
 from plugins.sources.api import thread_markdown
 from plugins.sources.mirror import SourceMirror
 from plugins.sources.openapi import _parsed, markdown
-from plugins.sources.service import open_connector
-from plugins.sources.source import Connector, Source, SourceError
+from plugins.sources.source import Source, SourceError
 from plugins.sources.tests import api_servers
 from plugins.sources.tests.api_servers import TOKEN, FakeApi
-from plugins.sources.tests.connector import ConnectorContract
+from plugins.sources.tests.connector import ConnectorContract, listed, synced
 from plugins.sources.tests.web_servers import FakeSite, Page, answer, serving
 from tests.http_server import FakeHandler
 
-HERE = ("127.0.0.1",)
 SERVERS = ("FakeGitHub", "FakeDiscussions", "FakeGitLab", "FakeDiscourse", "FakeConfluence", "FakeCloud")
 
 
@@ -32,7 +30,6 @@ class TestApis(ConnectorContract):
     def place(self, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeApi]:
         monkeypatch.setenv("ANAPHORA_SOURCE_PLACE_TOKEN", TOKEN)
         with getattr(api_servers, request.param)() as server:
-            server.connector = lambda cache, max_bytes=1 << 20: connector(server.source, cache, max_bytes)
             yield server
 
     def texts(self, mirror: SourceMirror) -> dict[str, str]:
@@ -67,10 +64,6 @@ class TestApis(ConnectorContract):
         assert set(self.texts(mirror)) == {"one.md", "two.md"}
 
 
-def connector(source: Source, cache: Path, max_bytes: int = 1 << 20) -> Connector:
-    return open_connector(source, cache, private_hosts=HERE, max_bytes=max_bytes)
-
-
 def test_headings_of_an_answer_stand_below_its_question() -> None:
     text = thread_markdown("T", "Why\nso?" + " very" * 99, ["# Steps\n\n```sh\n# no heading\n```\n\nx"])
     assert text.startswith("# T\n\n## Answer to: Why so? very")
@@ -85,12 +78,8 @@ def test_a_token_is_never_sent_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 
     with FakeSite() as elsewhere, serving(moved) as port:
         source = Source(name="place", collection="docs", kind="gitlab", location=f"http://127.0.0.1:{port}/us/docs")
-        reading = connector(source, tmp_path)
-        try:
-            with pytest.raises(SourceError, match="HTTP 302"):
-                list(reading.items({}, lambda _: None))
-        finally:
-            reading.close()
+        with pytest.raises(SourceError, match="HTTP 302"):
+            listed(source, tmp_path)
         assert elsewhere.asked == []
 
 
@@ -133,22 +122,17 @@ def test_lists_without_end_and_values_of_another_kind_end_with_a_reason(
         source = place.source.model_copy(update={"pages": 3})
         mirror = SourceMirror(tmp_path / "sources", "place")
         mirror.write(source)
-        reading = connector(source, tmp_path)
-        with mirror.hold():
-            mirror.sync(reading.items(mirror.known(), lambda _: None), complete=True)
-        reading.close()
+        synced(mirror)
         documents = mirror.state.documents.values()
         assert documents
         assert all(document.url.startswith("http") or not document.url for document in documents)
-        reading = connector(source, tmp_path)
         monkeypatch.setattr("plugins.sources.api.LIST_BYTES", 10)
         with pytest.raises(SourceError, match="lists more than"):
-            list(reading.items({}, lambda _: None))
+            listed(source, tmp_path)
         monkeypatch.setattr("plugins.sources.api.LIST_BYTES", 1 << 20)
         place.deep = True
         with pytest.raises(SourceError, match="no JSON"):
-            list(reading.items({}, lambda _: None))
-        reading.close()
+            listed(source, tmp_path)
 
 
 def test_a_wiki_that_goes_on_elsewhere_gets_no_token_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -157,10 +141,8 @@ def test_a_wiki_that_goes_on_elsewhere_gets_no_token_there(monkeypatch: pytest.M
         reply = wiki.reply
         wiki.reply = lambda *request: {**reply(*request), "_links": {"next": f"{elsewhere.url}/x"}}  # type: ignore[method-assign]
         wiki.put("one.md", "# One")
-        reading = connector(wiki.source, tmp_path)
         with pytest.raises(SourceError, match="the token is not sent there"):
-            list(reading.items({}, lambda _: None))
-        reading.close()
+            listed(wiki.source, tmp_path)
         assert elsewhere.asked == []
 
 
@@ -196,13 +178,7 @@ def test_an_operation_of_an_api_is_a_section(tmp_path: Path) -> None:
         source = Source(name="api", collection="docs", kind="openapi", location=f"{site.url}/openapi.json")
         mirror = SourceMirror(tmp_path / "sources", "api")
         mirror.write(source)
-        counts = []
-        for _ in range(2):
-            reading = connector(source, tmp_path)
-            with mirror.hold():
-                counts.append(mirror.sync(reading.items(mirror.known(), lambda _: None), complete=True).counts)
-            reading.close()
-        assert counts == [{"new": 1}, {"unchanged": 1}]
+        assert [synced(mirror).counts for _ in range(2)] == [{"new": 1}, {"unchanged": 1}]
         (document,) = mirror.state.documents.values()
         text = (mirror.files / document.path).read_text("utf-8")
     assert [line for line in text.splitlines() if line.startswith("#")] == [
@@ -220,12 +196,9 @@ def test_an_operation_of_an_api_is_a_section(tmp_path: Path) -> None:
 def test_what_is_no_description_is_refused(body: bytes, tmp_path: Path) -> None:
     with FakeSite() as site:
         site.pages["/openapi.yaml"] = Page(body)
-        reading = connector(
-            Source(name="api", collection="docs", kind="openapi", location=f"{site.url}/openapi.yaml"), tmp_path
-        )
+        source = Source(name="api", collection="docs", kind="openapi", location=f"{site.url}/openapi.yaml")
         with pytest.raises(SourceError, match=r"openapi\.yaml is n"):
-            list(reading.items({}, lambda _: None))
-        reading.close()
+            listed(source, tmp_path)
 
 
 SELF = {"$ref": "#/a"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -13,16 +14,13 @@ import pytest
 
 from plugins.sources.git import GitConnector
 from plugins.sources.mirror import SourceMirror
-from plugins.sources.service import open_connector
-from plugins.sources.source import Connector, Guard, Source, SourceError, kind_of
-from plugins.sources.tests.connector import ConnectorContract, Place
-from plugins.sources.tests.web_servers import FakeBucket, FakeSite, answer, git_server, serving
-
-HERE = ("127.0.0.1",)
+from plugins.sources.source import Guard, Source, SourceError, kind_of
+from plugins.sources.tests.connector import ConnectorContract, Place, listed
+from plugins.sources.tests.web_servers import FakeBucket, FakeSite, Page, answer, git_server, serving
 
 
 @dataclass
-class FolderPlace:
+class FolderPlace(Place):
     root: Path
 
     @property
@@ -38,9 +36,6 @@ class FolderPlace:
 
     def fail(self) -> None:
         """It is empty now, as a folder that is not mounted."""
-
-    def connector(self, cache: Path, max_bytes: int = 1 << 20) -> Connector:
-        return open_connector(self.source, cache, private_hosts=HERE, max_bytes=max_bytes)
 
 
 @dataclass
@@ -75,8 +70,16 @@ class GitPlace(FolderPlace):
         shutil.rmtree(self.root / ".git")
 
 
+def repository(folder: Path) -> GitPlace:
+    """An empty one."""
+    place = GitPlace(folder / "served" / "code")
+    place.root.mkdir(parents=True)
+    place.git("init", "-q")
+    return place
+
+
 @dataclass
-class WebPlace:
+class WebPlace(Place):
     """A site whose first page links to all the others, which are Markdown files."""
 
     site: FakeSite
@@ -98,18 +101,14 @@ class WebPlace:
         self.site.pages.clear()
         self.site.html("/docs/", "<h1>Start</h1><p>Everything begins here.</p>", *self.names)
         for name, text in self.names.items():
-            self.site.pages[f"/docs/{name}"] = page = type(self.site.pages["/docs/"])(text.encode(), "text/markdown")
-            assert page.status == 200
+            self.site.pages[f"/docs/{name}"] = Page(text.encode(), "text/markdown")
 
     def fail(self) -> None:
         self.site.status = 500
 
-    def connector(self, cache: Path, max_bytes: int = 1 << 20) -> Connector:
-        return open_connector(self.source, cache, private_hosts=HERE, max_bytes=max_bytes)
-
 
 @dataclass
-class BucketPlace:
+class BucketPlace(Place):
     bucket: FakeBucket
 
     @property
@@ -126,9 +125,6 @@ class BucketPlace:
     def fail(self) -> None:
         self.bucket.fails_after = self.bucket.answers + 1
         self.bucket.objects |= {f"kept/{n}.md": b"new" for n in range(5)}
-
-    def connector(self, cache: Path, max_bytes: int = 1 << 20) -> Connector:
-        return open_connector(self.source, cache, private_hosts=HERE, max_bytes=max_bytes)
 
 
 class TestFolder(ConnectorContract):
@@ -149,8 +145,6 @@ class TestFolder(ConnectorContract):
     def test_a_name_that_is_no_utf_8_is_mirrored_under_one_that_is(
         self, place: FolderPlace, mirror: SourceMirror
     ) -> None:
-        import os
-
         Path(os.fsdecode(os.fsencode(place.root) + b"/caf\xe9.md")).write_text("The cafe.")
         assert self.run(place, mirror).counts == {"new": 3}
         assert mirror.state.documents["caf\\xe9.md"].path == "handbook/caf_xe9.md"
@@ -166,8 +160,6 @@ class TestFolder(ConnectorContract):
     def test_a_folder_below_that_cannot_be_listed_deletes_nothing(
         self, place: FolderPlace, mirror: SourceMirror, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        import os
-
         self.run(place, mirror)
         place.delete("one.md")
         real = os.scandir
@@ -186,11 +178,9 @@ class TestFolder(ConnectorContract):
 class TestGit(ConnectorContract):
     @pytest.fixture
     def place(self, tmp_path: Path) -> Iterator[Place]:
-        root = tmp_path / "served" / "code"
-        root.mkdir(parents=True)
-        with git_server(root.parent) as (url, _):
-            place = GitPlace(root, f"{url}/code/.git")
-            place.git("init", "-q")
+        place = repository(tmp_path)
+        with git_server(place.root.parent) as (url, _):
+            place.url = f"{url}/code/.git"
             yield place
 
     def test_files_have_their_address_and_links_of_git_are_left_out(
@@ -271,24 +261,20 @@ def test_git_sends_its_token_to_the_server_and_tells_it_nobody(tmp_path: Path, m
     monkeypatch.setenv("GIT_CONFIG_PARAMETERS", "'protocol.file.allow=always'")
     with git_server(tmp_path, token="eC1hY2Nlc3MtdG9rZW46dDBrZW4=") as (url, requests):
         source = Source(name="my-code", collection="docs", kind="git", location=f"{url}/none.git")
-        connector = open_connector(source, tmp_path / "cache", private_hosts=HERE, max_bytes=1000)
         with pytest.raises(SourceError) as failed:
-            list(connector.items({}, lambda _: None))
+            listed(source, tmp_path / "cache")
         assert "not found" in str(failed.value), "it was let in"
         assert "t0ken" not in str(failed.value)
         assert "dDBrZW4" not in str(failed.value)
         assert requests
-        private = open_connector(source, tmp_path / "cache", private_hosts=(), max_bytes=1000)
         before = len(requests)
         with pytest.raises(SourceError, match="private address"):
-            list(private.items({}, lambda _: None))
+            listed(source, tmp_path / "cache", hosts=())
         assert len(requests) == before
 
 
 def test_git_goes_to_the_address_that_was_checked_and_follows_no_redirect(tmp_path: Path) -> None:
-    place = GitPlace(tmp_path / "served" / "code")
-    place.root.mkdir(parents=True)
-    place.git("init", "-q")
+    place = repository(tmp_path)
     place.put("one.md", "# One")
 
     def names(url: str) -> list[str]:
@@ -348,9 +334,7 @@ def test_git_asks_nobody_but_the_address_that_was_checked_whatever_the_server_sa
 def test_a_repository_of_endless_trees_and_a_server_that_chats_for_ever_are_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = GitPlace(tmp_path / "served" / "code")
-    place.root.mkdir(parents=True)
-    place.git("init", "-q")
+    place = repository(tmp_path)
     place.put("one.md", "# One")
     tree = place.git("rev-parse", "HEAD:docs")
     for _ in range(9):
@@ -364,13 +348,13 @@ def test_a_repository_of_endless_trees_and_a_server_that_chats_for_ever_are_left
     with git_server(place.root.parent) as (url, _), serving(chatting) as port:
         for location in (f"{url}/code/.git", f"http://127.0.0.1:{port}/x.git"):
             source = Source(name="x", collection="docs", kind="git", location=location)
-            connector = open_connector(source, tmp_path / source.location[-6:-4], private_hosts=HERE, max_bytes=1000)
+            cache = tmp_path / source.location[-6:-4]
             with pytest.raises(SourceError, match="names more than"):
-                list(connector.items({}, lambda _: None))
+                listed(source, cache)
             with monkeypatch.context() as full:
                 full.setattr("plugins.sources.git._FREE_BYTES", 1 << 60)
                 with pytest.raises(SourceError, match="left on the disk"):
-                    list(connector.items({}, lambda _: None))
+                    listed(source, cache)
 
 
 def test_the_kind_is_told_by_the_location() -> None:

@@ -18,13 +18,11 @@ import pytest
 
 from plugins.sources.fetcher import Fetcher
 from plugins.sources.mirror import SourceMirror, SyncReport
-from plugins.sources.service import open_connector
 from plugins.sources.source import Guard, Source, SourceError
+from plugins.sources.tests.connector import opened
 from plugins.sources.tests.web_servers import FakeSite, Page, answer, serving
 from plugins.sources.web import canonical
 from server.guarded_http import is_public, system_addresses
-
-HERE = ("127.0.0.1",)
 
 
 @pytest.fixture
@@ -46,12 +44,9 @@ def mirror(tmp_path: Path) -> SourceMirror:
 def crawl(mirror: SourceMirror, site: FakeSite, **options: Any) -> SyncReport:
     location, max_bytes = options.pop("location", f"{site.url}/docs/"), options.pop("max_bytes", 100_000)
     mirror.write(Source(name="site", collection="docs", kind="web", location=location, **{"delay": 0, **options}))
-    connector = open_connector(mirror.source, mirror.cache, private_hosts=HERE, max_bytes=max_bytes)
     pauses.clear()
-    try:
+    with opened(mirror.source, mirror.cache, max_bytes) as connector:
         return mirror.sync(connector.items(mirror.known(), pauses.append), complete=connector.lists_all)
-    finally:
-        connector.close()
 
 
 pauses: list[float] = []
@@ -249,12 +244,7 @@ def test_public_addresses_are() -> None:
 
 
 def test_private_hosts_are_not_asked_unless_they_are_named(site: FakeSite, fetcher: Fetch) -> None:
-    for url in (
-        site.url,
-        f"http://localhost:{site.port}",
-        f"http://0x7f000001:{site.port}",
-        f"http://[::1]:{site.port}",
-    ):
+    for url in (site.url, *(f"http://{host}:{site.port}" for host in ("localhost", "0x7f000001", "[::1]"))):
         with pytest.raises(SourceError, match=r"private address|cannot be"):
             fetcher().get(url)
     for url in ("file:///etc/passwd", "ftp://example.org/", "http://u:p@example.org/", "gopher://127.0.0.1/"):
@@ -349,20 +339,8 @@ def test_a_server_that_sends_single_bytes_for_ever_is_left(
 
 
 def test_certificates_are_checked(fetcher: Fetch, tmp_path: Path) -> None:
-    words = [
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:P-256",
-        "-nodes",
-        "-subj",
-        "/CN=localhost",
-    ]
-    subprocess.run(
-        ["openssl", *words, "-keyout", tmp_path / "k", "-out", tmp_path / "c"], check=True, capture_output=True
-    )
+    made = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=localhost"
+    subprocess.run([*made.split(), "-keyout", tmp_path / "k", "-out", tmp_path / "c"], check=True, capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tmp_path / "c", tmp_path / "k")
     with socket.create_server(("127.0.0.1", 0)) as server:

@@ -6,22 +6,19 @@ import base64
 import hashlib
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 
-from plugins.widget.routes import add_widget
-from plugins.widget.tests.test_widget import key, web_site
+from plugins.widget.tests.test_widget import OnSite, WebSite, on_site, page, web_site
 from tests.openai_server import FakeOpenAIServer
-from tests.serving import MakeSettings, Running, Serve
 from tests.ui.site import violations
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Page
 
-__all__ = ["web_site"]
+__all__ = ["on_site", "page", "web_site"]
 
 pytestmark = [pytest.mark.browser, pytest.mark.extended]
 LEAVE = "How long is parental leave?"
@@ -37,31 +34,17 @@ apply --form PL-7
 """
 
 
-def served(running: Running, port: int, page: str, folder: Path) -> str:
-    """Write a page of the site that has the script's tag where it says TAG."""
-    tag = f'src="{running.url}/widget.js" data-key="{key(running, "visitor")}" data-collection="docs"'
-    (folder / "index.html").write_text(page.replace("TAG", tag), "utf-8")
-    return f"http://127.0.0.1:{port}/"
-
-
 def test_a_page_with_a_strict_policy_shows_it_and_reads_nothing_of_it(
-    browser: Browser, web_site: tuple[int, Path], serve: Serve, settings_for: MakeSettings
+    page: Page, web_site: WebSite, on_site: OnSite
 ) -> None:
-    port, folder = web_site
-    running = serve(settings_for("none", plugins={"widget": {"origins": [f"http://127.0.0.1:{port}"]}}))
-    add_widget(running.app, running.service)
+    running = on_site()
     digest = base64.b64encode(hashlib.sha384(httpx.get(f"{running.url}/widget.js").content).digest()).decode()
     policy = f"default-src 'none'; script-src {running.url}; frame-src {running.url}"
-    head = (
+    strict = (
         f'<!doctype html><html lang="fr"><meta http-equiv="Content-Security-Policy" content="{policy}"><title>S</title>'
+        "<iframe srcdoc='x'></iframe><script TAG></script>"
     )
-    hostile = "<iframe srcdoc='x'></iframe>"
-    address = served(
-        running, port, f'{head}{hostile}<script TAG integrity="sha384-{digest}" crossorigin async></script>', folder
-    )
-    context = browser.new_context(service_workers="block")
-    page = context.new_page()
-    page.goto(address)
+    page.goto(web_site.write(running, f'integrity="sha384-{digest}" crossorigin', page=strict))
     page.get_by_role("button", name="Interroger la documentation").click()
     chat = page.frame_locator("iframe[src]")
     chat.locator("#question:focus").wait_for()
@@ -80,14 +63,12 @@ def test_a_page_with_a_strict_policy_shows_it_and_reads_nothing_of_it(
     chat.locator("#page", has_text="<img src=x onerror=owned=1>").wait_for()
     assert inner.evaluate("window.owned") is None
     assert chat.locator("article").count() == 0, "nothing was asked"
-    assert context.cookies() == []
-    context.close()
+    assert page.context.cookies() == []
 
 
 def test_a_light_colour_and_a_logo_are_taken_and_an_answer_is_stopped_and_searched_for(
-    browser: Browser, web_site: tuple[int, Path], serve: Serve, settings_for: MakeSettings, llm: FakeOpenAIServer
+    page: Page, web_site: WebSite, on_site: OnSite, llm: FakeOpenAIServer
 ) -> None:
-    port, folder = web_site
     ended = threading.Event()
 
     def slow(_: dict[str, Any]) -> Iterator[str]:
@@ -95,14 +76,11 @@ def test_a_light_colour_and_a_logo_are_taken_and_an_answer_is_stopped_and_search
         ended.wait(120)
 
     llm.pieces = (RICH,)
-    plugins: dict[str, object] = {"widget": {"origins": [f"http://127.0.0.1:{port}"]}}
-    running = serve(settings_for(llm.url, plugins=plugins, llm={"style": "full"}))
-    add_widget(running.app, running.service)
+    running = on_site(llm.url, llm={"style": "full"})
     logo = "https://site.example/logo.png"
     more = f'data-color="#ffd400" data-logo="{logo}" data-theme="light" data-mode="panel"'
-    page = browser.new_context(service_workers="block").new_page()
     page.route(logo, lambda route: route.fulfill(body="", content_type="image/png"))
-    page.goto(served(running, port, f"<!doctype html><title>S</title><script TAG {more}></script>", folder))
+    page.goto(web_site.write(running, more))
     button = page.get_by_role("button", name="Ask the documentation")
     assert button.evaluate("(one) => getComputedStyle(one).color") == "rgb(0, 0, 0)"
     button.click()
@@ -131,4 +109,3 @@ def test_a_light_colour_and_a_logo_are_taken_and_an_answer_is_stopped_and_search
     refused.get_by_role("button", name="Search for this instead").click()
     chat.locator("#found li").first.wait_for()
     assert chat.locator("#question").input_value() == LEAVE
-    page.context.close()

@@ -4,41 +4,31 @@ from __future__ import annotations
 
 import json
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 from sqlalchemy import update
 
-from plugins.widget.routes import add_widget
-from plugins.widget.tests.test_widget import key, open_chat, web_site
+from plugins.widget.tests.test_widget import OnSite, WebSite, on_site, open_chat, page, web_site
 from plugins.widget.visitors import forget_old
 from server.chat.limits import QueueSlot
 from server.store import turns
 from server.store.schema import TURNS
 from tests.openai_server import FakeOpenAIServer
 from tests.rows import ALL
-from tests.serving import MakeSettings, Running, Serve, stop_clock
+from tests.serving import Running, stop_clock
 from tests.ui.site import violations
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Page
 
-__all__ = ["web_site"]
+__all__ = ["on_site", "page", "web_site"]
 
 pytest.importorskip("plugins.handoff")
-DESK = {"kind": "webhook", "address": "http://127.0.0.1:9/", "secret": "s"}
+DESK = {"handoff": {"kind": "webhook", "address": "http://127.0.0.1:9/", "secret": "s"}}
 MINE, OTHER = {"visitor": "0" * 32}, {"visitor": "1" * 32}
 LEAVE, UNKNOWN = "How long is parental leave?", "How many moons does Saturn have?"
-
-
-def widget(**settings: object) -> dict[str, object]:
-    return {"widget": {"origins": ["https://www.example.org"], **settings}, "handoff": DESK}
-
-
-def as_site(running: Running) -> httpx.Client:
-    return running.client(headers={"Authorization": f"Bearer {key(running, 'visitor')}"})
 
 
 def ask(client: httpx.Client, question: str, who: dict[str, str] = MINE) -> httpx.Response:
@@ -55,10 +45,10 @@ def rows(running: Running, table: str) -> list[Any]:
 
 
 def test_a_refused_visitor_hands_the_whole_conversation_over_and_nobody_elses(
-    serve: Serve, settings_for: MakeSettings, llm: FakeOpenAIServer
+    on_site: OnSite, llm: FakeOpenAIServer
 ) -> None:
-    running = serve(settings_for(llm.url, plugins=widget(forms_per_hour=3), llm={"style": "full"}))
-    with as_site(running) as client:
+    running = on_site(llm.url, widget={"forms_per_hour": 3}, plugins=DESK, llm={"style": "full"})
+    with running.client_as("visitor") as client:
         llm.pieces = ("Parental leave lasts ten weeks [1].",)
         answered = ask(client, LEAVE).headers["X-Turn-Id"]
         ask(client, LEAVE, OTHER)
@@ -94,9 +84,9 @@ def test_a_refused_visitor_hands_the_whole_conversation_over_and_nobody_elses(
         assert [turn["question"] for turn in rows(running, "turns")] == [LEAVE]
 
 
-def test_the_sites_key_opens_the_widget_alone(serve: Serve, settings_for: MakeSettings) -> None:
-    running = serve(settings_for("none", plugins=widget(address_per_minute=2)))
-    secret, readers = key(running, "visitor"), {"Authorization": f"Bearer {key(running, 'reader')}"}
+def test_the_sites_key_opens_the_widget_alone(on_site: OnSite) -> None:
+    running = on_site(widget={"address_per_minute": 2}, plugins=DESK)
+    secret, readers = running.key("visitor"), {"Authorization": f"Bearer {running.key('reader')}"}
     request = {"model": "docs", "messages": [{"role": "user", "content": LEAVE}]}
     with running.client(headers={"Authorization": f"Bearer {secret}"}) as client:
         for method, path, body in (
@@ -117,11 +107,10 @@ def test_the_sites_key_opens_the_widget_alone(serve: Serve, settings_for: MakeSe
         assert client.post("/v1/widget/turns", json={"question": LEAVE}, headers=readers).status_code == 403
 
 
-def test_turns_of_visitors_are_kept_as_the_settings_say(serve: Serve, settings_for: MakeSettings) -> None:
+def test_turns_of_visitors_are_kept_as_the_settings_say(on_site: OnSite) -> None:
     for keep, questions in (("on", [LEAVE]), ("no texts", [""]), ("off", [])):
-        running = serve(settings_for("none", plugins=widget(keep=keep)))
-        add_widget(running.app, running.service)
-        with as_site(running) as client:
+        running = on_site(widget={"keep": keep}, plugins=DESK)
+        with running.client_as("visitor") as client:
             offers = "Talk to a person" in client.get("/widget").text
             assert offers is (keep != "off"), "there is a turn to go on from"
             answer = ask(client, LEAVE)
@@ -140,9 +129,9 @@ def test_turns_of_visitors_are_kept_as_the_settings_say(serve: Serve, settings_f
         running.stop()
 
 
-def test_old_turns_of_visitors_go_also_if_they_were_rated(serve: Serve, settings_for: MakeSettings) -> None:
-    running = serve(settings_for("none", plugins=widget()))
-    with as_site(running) as client:
+def test_old_turns_of_visitors_go_also_if_they_were_rated(on_site: OnSite) -> None:
+    running = on_site()
+    with running.client_as("visitor") as client:
         old, new = (ask(client, LEAVE).headers["X-Turn-Id"] for _ in range(2))
         client.post("/v1/widget/feedback", json={"turn_id": old, "rating": "up", **MINE})
     database = running.service.core.database
@@ -152,12 +141,10 @@ def test_old_turns_of_visitors_go_also_if_they_were_rated(serve: Serve, settings
     assert running.call(database.read(turns.owner, new, ALL)) is not None
 
 
-def test_a_visitor_and_an_address_ask_only_so_often(
-    serve: Serve, settings_for: MakeSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_visitor_and_an_address_ask_only_so_often(on_site: OnSite, monkeypatch: pytest.MonkeyPatch) -> None:
     stop_clock(monkeypatch)
-    running = serve(settings_for("none", plugins=widget(visitor_per_minute=1, address_per_minute=2)))
-    with as_site(running) as client:
+    running = on_site(widget={"visitor_per_minute": 1, "address_per_minute": 2})
+    with running.client_as("visitor") as client:
         assert ask(client, LEAVE).is_success
         again = ask(client, LEAVE)
         assert again.status_code == 429
@@ -169,14 +156,9 @@ def test_a_visitor_and_an_address_ask_only_so_often(
 
 
 @pytest.mark.browser
-def test_a_visitor_sends_the_form_and_takes_everything_back(
-    browser: Browser, web_site: tuple[int, Path], serve: Serve, settings_for: MakeSettings
-) -> None:
-    port, folder = web_site
-    running = serve(settings_for("none", plugins=widget(origins=[f"http://127.0.0.1:{port}"])))
-    add_widget(running.app, running.service)
-    page = open_chat(browser, running, folder, f"http://127.0.0.1:{port}/")
-    context, frame = page.context, page.frame_locator("iframe")
+def test_a_visitor_sends_the_form_and_takes_everything_back(page: Page, web_site: WebSite, on_site: OnSite) -> None:
+    running = on_site(plugins=DESK)
+    frame = open_chat(page, web_site.write(running))
 
     def asks(question: str, n: int) -> None:
         frame.locator("#question").fill(question)
@@ -209,22 +191,14 @@ def test_a_visitor_sends_the_form_and_takes_everything_back(
     assert rows(running, "turns") == rows(running, "handoffs") == []
     assert inner.evaluate("visitor") != before
     assert inner.evaluate("window.owned") is None
-    context.close()
 
 
 @pytest.mark.extended
 @pytest.mark.browser
 def test_a_visitor_waits_while_the_queue_is_full(
-    browser: Browser,
-    web_site: tuple[int, Path],
-    serve: Serve,
-    settings_for: MakeSettings,
-    monkeypatch: pytest.MonkeyPatch,
+    page: Page, web_site: WebSite, on_site: OnSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    port, folder = web_site
-    plugins, server = widget(origins=[f"http://127.0.0.1:{port}"]), {"concurrent_turns": 1}
-    running = serve(settings_for("none", plugins=plugins, server=server))
-    add_widget(running.app, running.service)
+    running = on_site(server={"concurrent_turns": 1})
     monkeypatch.setattr("server.chat.limits.QUEUE_LENGTH", 0)
     admission = running.service.core.admission
 
@@ -235,8 +209,8 @@ def test_a_visitor_waits_while_the_queue_is_full(
         slot.release()
 
     slot = running.call(enter())
-    page = open_chat(browser, running, folder, f"http://127.0.0.1:{port}/", "dark")
-    frame = page.frame_locator("iframe")
+    dark = '<!doctype html><html class="dark"><title>Shop</title><script TAG></script>'
+    frame = open_chat(page, web_site.write(running, page=dark))
     frame.locator("#question").fill(LEAVE)
     frame.locator("#question").press("Enter")
     frame.get_by_text("Many are asking just now").wait_for()
@@ -245,4 +219,3 @@ def test_a_visitor_waits_while_the_queue_is_full(
     assert "ten weeks" in frame.locator("article .answer").inner_text()
     inner = next(frame for frame in page.frames if frame.url.startswith(running.url))
     assert inner.evaluate("document.documentElement.style.colorScheme") == "dark", "as VitePress marks its dark pages"
-    page.context.close()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,60 +15,88 @@ import pytest
 
 from plugins.widget import WidgetSettings
 from plugins.widget.routes import add_widget
-from server.store import credentials, turns
+from server.store import turns
 from testing.plugin import PluginContract
+from tests.http_server import FakeHandler, serving
 from tests.openai_server import FakeOpenAIServer
 from tests.rows import ALL
 from tests.serving import MakeSettings, Running, Serve
 from tests.ui.site import violations
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, FrameLocator, Page
 
 EVIL = 'Ten weeks <img src=x onerror="window.owned=1"><script>window.owned=1</script>. [1]'
 
 
-class _Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_: object) -> None:
-        """Be quiet."""
+PAGE = "<!doctype html><title>Shop</title><h1>Shop</h1><script TAG></script>"
+
+
+class _Pages(FakeHandler, SimpleHTTPRequestHandler):
+    """Serves the files of a folder."""
+
+
+@dataclass
+class WebSite:
+    """Somebody's web site: its folder, and where it is served."""
+
+    folder: Path
+    port: int
+
+    @property
+    def origin(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def write(self, running: Running, attributes: str = "", name: str = "index", page: str = PAGE, **more: str) -> str:
+        """Write a page that has the script's tag, with more `attributes`, where it says TAG; return its address."""
+        tag = {"key": more.get("key") or running.key("visitor"), "collection": more.get("collection", "docs")}
+        words = " ".join(f'data-{name}="{value}"' for name, value in tag.items())
+        text = page.replace("TAG", f'src="{running.url}/widget.js" {words} {attributes} async')
+        (self.folder / f"{name}.html").write_text(text, "utf-8")
+        return f"{self.origin}/{name}.html"
 
 
 @pytest.fixture
-def web_site(tmp_path: Path) -> Iterator[tuple[int, Path]]:
-    """The port and the folder of somebody's web site."""
+def web_site(tmp_path: Path) -> Iterator[WebSite]:
     folder = tmp_path / "site"
     folder.mkdir()
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(folder))) as server:
-        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-        yield server.server_port, folder
-        server.shutdown()
+    with serving(partial(_Pages, directory=str(folder))) as port:
+        yield WebSite(folder, port)
 
 
-def key(running: Running, role: str) -> str:
-    key = running.service.core.database.write_blocking(
-        lambda connection: credentials.create_key(connection, role, role, frozenset({"default"}))  # type: ignore[arg-type]
-    )
-    return str(key[1])
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    context = browser.new_context(service_workers="block")
+    yield context.new_page()
+    context.close()
+
+
+OnSite = Callable[..., Running]
+
+
+@pytest.fixture
+def on_site(web_site: WebSite, serve: Serve, settings_for: MakeSettings) -> OnSite:
+    """Starts servers whose widget the web site shows: `on_site(model, widget={...}, server={...}, ...)`."""
+
+    def start(model: str = "none", widget: dict[str, object] | None = None, **groups: dict[str, object]) -> Running:
+        plugins = {"widget": {"origins": [web_site.origin], **(widget or {})}, **groups.pop("plugins", {})}
+        running = serve(settings_for(model, plugins=plugins, **groups))
+        add_widget(running.app, running.service)
+        return running
+
+    return start
 
 
 @pytest.mark.browser
 def test_a_web_site_shows_the_chat_and_no_other_site_does(
-    browser: Browser, web_site: tuple[int, Path], serve: Serve, settings_for: MakeSettings, llm: FakeOpenAIServer
+    page: Page, web_site: WebSite, on_site: OnSite, llm: FakeOpenAIServer
 ) -> None:
-    port, folder = web_site
     llm.pieces = (EVIL,)
-    widget: dict[str, object] = {"widget": {"origins": [f"http://localhost:{port}"]}}
-    running = serve(settings_for(llm.url, plugins=widget, llm={"style": "full"}))
-    add_widget(running.app, running.service)
+    here = f"http://localhost:{web_site.port}"
+    running = on_site(llm.url, widget={"origins": [here]}, llm={"style": "full"})
     for role in ("visitor", "operator"):
-        (folder / f"{role}.html").write_text(
-            f'<!doctype html><title>Shop</title><h1>Shop</h1><script src="{running.url}/widget.js" '
-            f'data-key="{key(running, role)}" data-collection="docs" data-label="Ask us" async></script>',
-            "utf-8",
-        )
-    context = browser.new_context(service_workers="block")
-    page = context.new_page()
-    page.goto(f"http://localhost:{port}/visitor.html")
+        web_site.write(running, 'data-label="Ask us"', role, key=running.key(role))
+    page.goto(f"{here}/visitor.html")
     page.click("button:text('Ask us')")
     frame = page.frame_locator("iframe")
     for n, question in enumerate(("How long is parental leave?", "And by fax?"), start=1):
@@ -86,7 +114,7 @@ def test_a_web_site_shows_the_chat_and_no_other_site_does(
     assert page.evaluate("window.owned") is None
 
     # A key that may do more is refused.
-    page.goto(f"http://localhost:{port}/operator.html")
+    page.goto(f"{here}/operator.html")
     page.click("button:text('Ask us')")
     frame.locator("#question").fill("How long is parental leave?")
     frame.locator("#question").press("Enter")
@@ -94,42 +122,24 @@ def test_a_web_site_shows_the_chat_and_no_other_site_does(
     assert "role visitor alone" in frame.locator("article .answer").inner_text()
 
     # The same page at another origin shows no frame of ours.
-    page.goto(f"http://127.0.0.1:{port}/visitor.html")
+    page.goto(f"{web_site.origin}/visitor.html")
     with page.expect_console_message(lambda message: "frame" in message.text):
         page.click("button:text('Ask us')")
     assert not any(frame.url.startswith(running.url) and frame.locator("#question").count() for frame in page.frames)
-    context.close()
 
 
-def open_chat(browser: Browser, running: Running, folder: Path, address: str, look: str = "") -> Page:
-    """Write a page with the widget's script tag into the site's `folder`, open it at `address`, and open the chat.
-
-    `look` is the class of its root.
-    """
-    (folder / "index.html").write_text(
-        f'<!doctype html><html class="{look}"><title>Shop</title><script src="{running.url}/widget.js" async '
-        f'data-key="{key(running, "visitor")}" '
-        f'data-collection="docs"></script>',
-        "utf-8",
-    )
-    page = browser.new_context(service_workers="block").new_page()
+def open_chat(page: Page, address: str) -> FrameLocator:
+    """Open a page of the site, and the chat on it; return its frame."""
     page.goto(address)
     page.click("button:text('Ask the documentation')")
-    return page
+    return page.frame_locator("iframe")
 
 
 @pytest.mark.extended
 @pytest.mark.browser
-def test_a_question_back_has_buttons_until_it_is_answered(
-    browser: Browser, web_site: tuple[int, Path], serve: Serve, settings_for: MakeSettings
-) -> None:
-    port, folder = web_site
-    retrieval: dict[str, object] = {"rerank": "never", "profile": {"ask_back": 0.0001, "answerable": 0}}
-    plugins: dict[str, object] = {"widget": {"origins": [f"http://localhost:{port}"]}}
-    running = serve(settings_for("none", retrieval=retrieval, plugins=plugins))
-    add_widget(running.app, running.service)
-    page = open_chat(browser, running, folder, f"http://localhost:{port}/index.html")
-    context, frame = page.context, page.frame_locator("iframe")
+def test_a_question_back_has_buttons_until_it_is_answered(page: Page, web_site: WebSite, on_site: OnSite) -> None:
+    running = on_site(retrieval={"rerank": "never", "profile": {"ask_back": 0.0001, "answerable": 0}})
+    frame = open_chat(page, web_site.write(running))
     frame.locator("#question").fill("Are tickets refunded?")
     frame.locator("#question").press("Enter")
     turn = frame.locator("article[data-state=asked]")
@@ -146,41 +156,26 @@ def test_a_question_back_has_buttons_until_it_is_answered(
     assert turn.locator(".choices button").count() == 0
     assert all(text in turn.locator(".answer").inner_text() for text in texts)
     assert frame.locator("#question:focus").count() == 1
-    context.close()
 
 
 @pytest.mark.extended
 @pytest.mark.browser
-def test_the_site_and_its_visitor_drive_it(
-    browser: Browser, web_site: tuple[int, Path], serve: Serve, settings_for: MakeSettings
-) -> None:
+def test_the_site_and_its_visitor_drive_it(page: Page, web_site: WebSite, on_site: OnSite) -> None:
     # Of the same site as the server, though of another origin: elsewhere a browser may refuse frames their storage.
-    port, folder = web_site
-    running = serve(
-        settings_for(
-            "none",
-            plugins={"widget": {"origins": [f"http://127.0.0.1:{port}"]}},
-            server={"questions": {"docs": ["How long is parental leave?"]}},
-        )
+    running = on_site(server={"questions": {"docs": ["How long is parental leave?"]}})
+    listening = (
+        '<!doctype html><html lang="de"><title>Shop</title><h1>Parental leave</h1><h2>Applying&para;</h2>'
+        '<script>window.heard = []; for (const name of ["open", "close", "answer"]) '
+        'addEventListener("anaphora:" + name, (event) => heard.push([name, event.detail?.status]));</script>'
+        "<script TAG></script>"
     )
-    add_widget(running.app, running.service)
-    (folder / "index.html").write_text(
-        f'<!doctype html><html lang="de"><title>Shop</title><h1>Parental leave</h1><h2>Applying&para;</h2>'
-        f"<script>window.heard = []; "
-        f'for (const name of ["open", "close", "answer"]) addEventListener("anaphora:" + name, (event) => '
-        f'heard.push([name, event.detail?.status]));</script><script src="{running.url}/widget.js" async '
-        f'data-key="{key(running, "visitor")}" data-collection="docs" data-label="Ask us" data-name="Helper" '
-        f'data-color="#7a1f5c" data-theme="dark" data-position="left" data-disclaimer="Made by a machine."></script>',
-        "utf-8",
+    attributes = (
+        'data-label="Ask us" data-name="Helper" data-color="#7a1f5c" data-theme="dark" data-position="left" '
+        'data-disclaimer="Made by a machine."'
     )
-    (folder / "inline.html").write_text(
-        f'<!doctype html><title>Shop</title><div id="here"></div><script src="{running.url}/widget.js" async '
-        f'data-key="{key(running, "visitor")}" data-collection="docs" data-target="#here"></script>',
-        "utf-8",
-    )
-    context = browser.new_context(service_workers="block")
-    page = context.new_page()
-    page.goto(f"http://127.0.0.1:{port}/")
+    web_site.write(running, attributes, page=listening)
+    inlined = web_site.write(running, 'data-target="#here"', "inline", '<div id="here"></div><script TAG></script>')
+    page.goto(f"{web_site.origin}/")
     page.wait_for_selector("button:text('Ask us')")
     page.keyboard.press("Control+i")
     frame = page.frame_locator("iframe")
@@ -194,7 +189,7 @@ def test_the_site_and_its_visitor_drive_it(
     with page.expect_request(lambda request: request.url.endswith("/turns")) as request:
         frame.locator("#question").press("Enter")
     assert request.value.post_data_json["page"] == {
-        "url": f"http://127.0.0.1:{port}/", "title": "Parental leave", "heading": "Applying",
+        "url": f"{web_site.origin}/", "title": "Parental leave", "heading": "Applying",
     }  # fmt: skip
     first = frame.locator("article[data-state]")
     first.wait_for()
@@ -239,21 +234,20 @@ def test_the_site_and_its_visitor_drive_it(
     assert frame.locator("article").count() == 0
 
     page.set_viewport_size({"width": 1000, "height": 700})
-    page.goto(f"http://127.0.0.1:{port}/inline.html")
+    page.goto(inlined)
     inline = page.frame_locator("#here iframe")
     inline.locator("#question").fill("How long is parental leave?")
     inline.locator("#question").press("Enter")
     inline.locator("article[data-state=quoted]").wait_for()
     assert inline.locator("#close").is_hidden()
 
-    page.goto(f"{running.url}/widget?lang=ar#key={key(running, 'visitor')}&collection=docs")
+    page.goto(f"{running.url}/widget?lang=ar#key={running.key('visitor')}&collection=docs")
     page.fill("#question", "How long is parental leave?")
     page.press("#question", "Enter")
     page.wait_for_selector("article[data-state=quoted]")
     page.click(".sources summary")
     assert page.locator("html").get_attribute("dir") == "rtl"
     assert violations(page) == []
-    context.close()
 
 
 VERSIONS = {"9.2": "seven days", "10.0": "thirty days"}
@@ -272,11 +266,10 @@ def versions(running: Running, folder: Path) -> None:
     assert job.state == "done", job.message
 
 
-def test_turns_and_ratings_belong_to_the_visitor(serve: Serve, settings_for: MakeSettings) -> None:
-    running = serve(settings_for("none", plugins={"widget": {"origins": ["https://www.example.org"]}}))
-    site = {"Authorization": f"Bearer {key(running, 'visitor')}"}
+def test_turns_and_ratings_belong_to_the_visitor(on_site: OnSite) -> None:
+    running = on_site()
     mine, other = {"visitor": "0" * 32}, {"visitor": "1" * 32}
-    with running.client(headers=site) as client:
+    with running.client_as("visitor") as client:
         turn = client.post("/v1/widget/turns", json={"question": "How long is parental leave?", **mine}).headers[
             "X-Turn-Id"
         ]
@@ -296,17 +289,9 @@ def test_turns_and_ratings_belong_to_the_visitor(serve: Serve, settings_for: Mak
 @pytest.mark.extended
 @pytest.mark.browser
 def test_typing_finds_sections_and_a_visitor_picks_the_version(
-    browser: Browser, web_site: tuple[int, Path], serve: Serve, settings_for: MakeSettings, tmp_path: Path
+    page: Page, web_site: WebSite, on_site: OnSite, tmp_path: Path
 ) -> None:
-    port, folder = web_site
-    running = serve(
-        settings_for(
-            "none",
-            plugins={"widget": {"origins": [f"http://127.0.0.1:{port}"]}},
-            server={"filters": {"manual": ["version", "language", "nothing"]}},
-        )
-    )
-    add_widget(running.app, running.service)
+    running = on_site(server={"filters": {"manual": ["version", "language", "nothing"]}})
     versions(running, tmp_path / "manual")
     attributes = {
         "index": "",
@@ -315,16 +300,8 @@ def test_typing_finds_sections_and_a_visitor_picks_the_version(
         "bad": "data-where=version=9",
     }
     for name, more in attributes.items():
-        (folder / f"{name}.html").write_text(
-            f'<!doctype html><title>Shop</title><script src="{running.url}/widget.js" async {more} '
-            f'data-key="{key(running, "visitor")}" data-collection="manual"></script>',
-            "utf-8",
-        )
-    context = browser.new_context(service_workers="block")
-    page = context.new_page()
-    page.goto(f"http://127.0.0.1:{port}/")
-    page.click("button:text('Ask the documentation')")
-    frame = page.frame_locator("iframe")
+        web_site.write(running, more, name, collection="manual")
+    frame = open_chat(page, f"{web_site.origin}/")
     # What has two values can be picked, the later version last.
     picker = frame.get_by_label("Version")
     picker.wait_for()
@@ -365,14 +342,14 @@ def test_typing_finds_sections_and_a_visitor_picks_the_version(
     page.reload()
     page.click("button:text('Ask the documentation')")
     assert frame.get_by_label("Version").input_value() == "10.0"
-    page.goto(f"http://127.0.0.1:{port}/old.html")
+    page.goto(f"{web_site.origin}/old.html")
     page.evaluate("anaphora.ask('How long is a backup kept now?')")
     last = frame.locator("article").last
     frame.locator("article:nth-child(2)[data-state=quoted]").wait_for()
     assert "seven days" in last.locator(".answer").inner_text()
     assert frame.get_by_label("Version").count() == 0
 
-    page.goto(f"http://127.0.0.1:{port}/off.html")
+    page.goto(f"{web_site.origin}/off.html")
     page.click("button:text('Ask the documentation')")
     urls: list[str] = []
     page.on("request", lambda request: urls.append(request.url))
@@ -381,23 +358,14 @@ def test_typing_finds_sections_and_a_visitor_picks_the_version(
     frame.locator("article:nth-child(3)[data-state=quoted]").wait_for()
     assert not any(url.endswith("/search") for url in urls)
     with page.expect_event("pageerror") as error:
-        page.goto(f"http://127.0.0.1:{port}/bad.html")
+        page.goto(f"{web_site.origin}/bad.html")
     assert "data-where is no object of JSON: version=9" in error.value.message
-    context.close()
 
 
-def test_what_is_found_and_picked_keeps_to_the_operators_words(
-    serve: Serve, settings_for: MakeSettings, tmp_path: Path
-) -> None:
-    running = serve(
-        settings_for(
-            "none",
-            plugins={"widget": {"origins": ["https://www.example.org"]}},
-            server={"filters": {"manual": ["version"]}},
-        )
-    )
+def test_what_is_found_and_picked_keeps_to_the_operators_words(on_site: OnSite, tmp_path: Path) -> None:
+    running = on_site(server={"filters": {"manual": ["version"]}})
     versions(running, tmp_path / "manual")
-    with running.client(headers={"Authorization": f"Bearer {key(running, 'visitor')}"}) as client:
+    with running.client_as("visitor") as client:
         for collection, filters in (("manual", {"version": ["9.2", "10.0"]}), ("docs", {})):
             assert client.get(f"/v1/widget/welcome?collection={collection}").json()["filters"] == filters
         body = {"question": "How long are backups kept?", "collection": "manual", "where": {"version": ["9.2"]}}
@@ -406,15 +374,13 @@ def test_what_is_found_and_picked_keeps_to_the_operators_words(
         assert "<img" not in rows[0]["html"]
         wrong = client.post("/v1/widget/search", json={**body, "where": {f"k{n}": 1 for n in range(99)}})
         assert wrong.status_code == 400
-    with running.client(headers={"Authorization": f"Bearer {key(running, 'agent')}"}) as client:
+    with running.client_as("agent") as client:
         assert client.post("/v1/widget/search", json=body).status_code == 403
         assert client.get("/v1/widget/welcome").status_code == 403
 
 
-def test_suggestions_are_what_is_asked_most_and_keep_to_the_filter(
-    serve: Serve, settings_for: MakeSettings, tmp_path: Path
-) -> None:
-    running = serve(settings_for("none", plugins={"widget": {"origins": ["https://www.example.org"]}}))
+def test_suggestions_are_what_is_asked_most_and_keep_to_the_filter(on_site: OnSite, tmp_path: Path) -> None:
+    running = on_site()
     first, second = "How long is a backup kept?", "Who may restore a backup?"
     pages = {"1": (first, "A backup is kept for seven days."), "2": (second, "An operator may restore a backup.")}
     for version, (heading, text) in pages.items():
@@ -422,7 +388,7 @@ def test_suggestions_are_what_is_asked_most_and_keep_to_the_filter(
     index = running.service.collections.index_paths
     paths = [tmp_path / f"{version}.md" for version in pages]
     assert running.finished(running.call(index("manual", paths)).id).state == "done"
-    with running.client(headers={"Authorization": f"Bearer {key(running, 'visitor')}"}) as client:
+    with running.client_as("visitor") as client:
         for n, typed in enumerate(("May operators restore a backup?", second)):
             body = {"question": typed, "collection": "manual", "visitor": f"{n:032d}"}
             assert '"status":"quoted"' in client.post("/v1/widget/turns", json=body).text.replace(" ", "")
@@ -438,13 +404,11 @@ def test_suggestions_are_what_is_asked_most_and_keep_to_the_filter(
         assert client.get("/v1/widget/welcome", params={"visitor": "x"}).status_code == 400
 
 
-def test_the_page_that_is_read_is_favoured_within_what_may_be_read(
-    serve: Serve, settings_for: MakeSettings, tmp_path: Path
-) -> None:
-    running = serve(settings_for("none", plugins={"widget": {"origins": ["https://www.example.org"]}}))
+def test_the_page_that_is_read_is_favoured_within_what_may_be_read(on_site: OnSite, tmp_path: Path) -> None:
+    running = on_site()
     versions(running, tmp_path / "manual")
     body = {"question": "How long is it kept?", "collection": "manual"}
-    with running.client(headers={"Authorization": f"Bearer {key(running, 'visitor')}"}) as client:
+    with running.client_as("visitor") as client:
 
         def first(url: str, **more: object) -> str:
             sent = {**body, **more, "page": {"url": url, "title": "Backups"}}
@@ -463,9 +427,8 @@ def test_the_page_that_is_read_is_favoured_within_what_may_be_read(
         assert "docs.example" not in client.post("/v1/widget/search", json=hidden).text
 
 
-def test_it_weighs_little(serve: Serve, settings_for: MakeSettings) -> None:
-    running = serve(settings_for("none", plugins={"widget": {"origins": ["https://www.example.org"]}}))
-    add_widget(running.app, running.service)
+def test_it_weighs_little(on_site: OnSite) -> None:
+    running = on_site(widget={"origins": ["https://www.example.org"]})
     with running.client() as client:
         origin = {"Origin": "https://www.example.org", "Sec-Fetch-Site": "cross-site"}
         sent = [client.get("/widget.js", headers=origin), client.get("/widget?lang=ja")]
@@ -481,7 +444,7 @@ def test_without_sites_there_is_no_widget_and_an_origin_is_checked(
 ) -> None:
     running = serve(settings_for(llm.url))
     add_widget(running.app, running.service)
-    with running.client(headers={"Authorization": f"Bearer {key(running, 'visitor')}"}) as client:
+    with running.client_as("visitor") as client:
         assert client.get("/widget").status_code == client.get("/widget.js").status_code == 404
         refused = client.post("/v1/widget/turns", json={"question": "How long?"})
         assert refused.status_code == 403

@@ -146,12 +146,7 @@ def write_texts(
     passages = {name: hit.passage for ranking in rankings for name, hit in ranking.passages.items()}
     writer.write_rows(
         (
-            {
-                "id": name,
-                "document": passage.document_id,
-                "title": passage.title,
-                "text": passage.text[:SHOWN_CHARS],
-            }
+            {"id": name, "document": passage.document_id, "title": passage.title, "text": passage.text[:SHOWN_CHARS]}
             for name, passage in passages.items()
         ),
         chosen.name,

@@ -8,16 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias, TypeVar
 
 from evaluation.metrics import Qrels
-from evaluation.questions import (
-    JudgedQuestion,
-    Question,
-    Quote,
-    document_id,
-    qrels,
-    read_questions,
-    relevant,
-    spans,
-)
+from evaluation.questions import JudgedQuestion, Question, Quote, document_id, qrels, read_questions, relevant, spans
 
 if TYPE_CHECKING:
     from index.collection import Collection

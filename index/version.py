@@ -26,13 +26,7 @@ import numpy.typing as npt
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict
 
-from index.errors import (
-    CollectionCorrupt,
-    CollectionLocked,
-    CollectionNotFound,
-    InvalidName,
-    StorageError,
-)
+from index.errors import CollectionCorrupt, CollectionLocked, CollectionNotFound, InvalidName, StorageError
 from index.stores import StoreSpec
 from text.files import NAME_RULE, is_name, sync, write_text
 

@@ -38,11 +38,7 @@ REWRITERS = RunKind("rewriters", DESCRIPTION, "rewriter")
 RERANKERS = RunKind("rerankers", "reranker.json", "cross-encoder")
 """They are served by `index.rerank`."""
 
-FAMILIES = {
-    "t5": "rewriter.conditional:load",
-    "causal": "rewriter.conditional:load",
-    "terms": "rewriter.terms:load",
-}
+FAMILIES = {"t5": "rewriter.conditional:load", "causal": "rewriter.conditional:load", "terms": "rewriter.terms:load"}
 """Family → `module:function`, called with the folder, its description and the serving options."""
 REWRITER_PLUGINS = "anaphora.rewriters"
 """The entry points of other packages' families: called as ours are, and like them raising RunError."""

@@ -71,12 +71,7 @@ class Machine:
 
 
 def train(
-    recipe: Recipe,
-    root: Path,
-    folder: Path,
-    *,
-    machine: Machine = Machine(),
-    callback: Callable[[str], None] = print,
+    recipe: Recipe, root: Path, folder: Path, *, machine: Machine = Machine(), callback: Callable[[str], None] = print
 ) -> Path:
     """Run `recipe` on the data below `root` in `folder`, or go on with the run that lies there; the folder.
 

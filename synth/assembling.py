@@ -228,11 +228,7 @@ def assemble(
     dialog = Dialog(
         dialog_id=_dialog_id(material),
         documents=documents,
-        turns=(
-            *_small_talk(draft.greeting, "greeting"),
-            *turns,
-            *_small_talk(draft.thanks, "thanks"),
-        ),
+        turns=(*_small_talk(draft.greeting, "greeting"), *turns, *_small_talk(draft.thanks, "thanks")),
         prompts={step: chat_prompt(step).version for step in (PROPOSITIONS, *STEPS)},
         model=model,
         seed=seed,

@@ -469,9 +469,7 @@ def extraction(window: DocumentWindow, count_tokens: Callable[[str], int]) -> Ta
     prompt = chat_prompt(STEP)
     text = escape(window.text)
     user = prompt.fill(
-        title=_line(window.document.title) or "(none)",
-        heading=_line(" > ".join(window.heading)) or "(none)",
-        text=text,
+        title=_line(window.document.title) or "(none)", heading=_line(" > ".join(window.heading)) or "(none)", text=text
     )
     return Task(
         step=STEP,

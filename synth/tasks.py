@@ -181,10 +181,7 @@ class Task(Generic[T]):
 
     def response_format(self) -> dict[str, Any]:
         """The schema as OpenAI's `response_format`."""
-        return {
-            "type": "json_schema",
-            "json_schema": {"name": self.step, "strict": True, "schema": dict(self.schema)},
-        }
+        return {"type": "json_schema", "json_schema": {"name": self.step, "strict": True, "schema": dict(self.schema)}}
 
     def judge(self, answer: ModelReply) -> Outcome[T]:
         """Judge a reply; deterministic."""

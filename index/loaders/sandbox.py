@@ -99,11 +99,7 @@ class ParserPool:
         return shared_pool, (self.limits,)
 
     def parse(
-        self,
-        path: Path,
-        document_id: str,
-        max_file_mb: float,
-        cancelled: Callable[[], bool] = lambda: False,
+        self, path: Path, document_id: str, max_file_mb: float, cancelled: Callable[[], bool] = lambda: False
     ) -> Parsed:
         """The documents of a file, as `index.loaders.load` gives them.
 

@@ -157,10 +157,7 @@ class OpenTerms(Protocol):
         """
 
 
-_BUILT_IN = {
-    "exact": "exact:ExactStore",
-    "quantised": "exact:QuantisedStore",
-}
+_BUILT_IN = {"exact": "exact:ExactStore", "quantised": "exact:QuantisedStore"}
 GROUP = "anaphora.vector_stores"
 """Entry points of this group are called with `StoreSpec.url` and return a `VectorStore`."""
 

@@ -285,11 +285,7 @@ def uploads_of(connection: Connection, principal: str) -> list[tuple[str, str]]:
 
 
 def _erase_turn(
-    connection: Connection,
-    row: Row[Any],
-    evidence: EvidenceEvent | None,
-    document_id: str,
-    sentences: Sequence[str],
+    connection: Connection, row: Row[Any], evidence: EvidenceEvent | None, document_id: str, sentences: Sequence[str]
 ) -> None:
     if evidence is not None:
         remaining = [passage for passage in evidence.passages if passage.document_id != document_id]

@@ -6,19 +6,7 @@ import time
 from collections.abc import Mapping
 
 from pydantic import Field
-from sqlalchemy import (
-    Column,
-    Connection,
-    Index,
-    MetaData,
-    Row,
-    Table,
-    Text,
-    and_,
-    insert,
-    select,
-    update,
-)
+from sqlalchemy import Column, Connection, Index, MetaData, Row, Table, Text, and_, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.sql.elements import ColumnElement
 

@@ -79,11 +79,7 @@ class SearchTool(_ToolConversation):
 
     name: ClassVar = "search"
     # Named as in the HTTP API; `question`, as `ask` calls it, is understood too.
-    query: str = Field(
-        min_length=1,
-        validation_alias=AliasChoices("query", "question"),
-        description=_TYPED,
-    )
+    query: str = Field(min_length=1, validation_alias=AliasChoices("query", "question"), description=_TYPED)
     k: int = Field(default=5, ge=1, le=20, description="Passages wanted.")
 
     async def run(self, service: ChatService) -> dict[str, Any]:

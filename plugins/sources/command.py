@@ -96,9 +96,7 @@ def sync(
 
 @app.command()
 def remove(
-    context: typer.Context,
-    name: Name,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    context: typer.Context, name: Name, yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False
 ) -> None:
     """Remove a source with its documents; the place it was read from is left alone."""
     if not yes:

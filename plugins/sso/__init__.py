@@ -66,8 +66,7 @@ class SsoSettings(SettingsGroup):
     )
     default_role: PersonsRole = Field("reader", description="Role of everybody else.")
     every_group: tuple[str, ...] = Field(
-        (),
-        description="Groups whose members reach every collection; the operators among them may manage the server.",
+        (), description="Groups whose members reach every collection; the operators among them may manage the server."
     )
     session_hours: float = Field(
         12.0, gt=0, le=720, description="A session by the provider ends after this, in hours, and with it its rights."

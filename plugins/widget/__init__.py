@@ -30,8 +30,7 @@ class WidgetSettings(SettingsGroup):
     """Configure which web sites may show the widget, and what is kept of their visitors."""
 
     origins: tuple[str, ...] = Field(
-        (),
-        description="Web sites that may show the chat widget, as origins: `https://www.example.org`; empty: none.",
+        (), description="Web sites that may show the chat widget, as origins: `https://www.example.org`; empty: none."
     )
     keep: Literal["on", "off", "no texts"] = Field(
         "on",

@@ -22,6 +22,7 @@ import psutil
 
 from index.indexer import FileReader, Quarantine
 from index.loaders import load, walk
+from index.loaders.addresses import Addresses
 from index.loaders.files import SourceFile
 from index.loaders.sandbox import Limits, ParserPool
 
@@ -70,7 +71,9 @@ def main() -> None:
         most = min(os.cpu_count() or 1, 4)
 
         def reader(at_once: int) -> FileReader:
-            return FileReader(pool, Quarantine(Path(name)), {}, "", 64, set(), lambda: False, {}, at_once=at_once)
+            return FileReader(
+                pool, Quarantine(Path(name)), {}, "", 64, set(), lambda: False, Addresses(), at_once=at_once
+            )
 
         ways: dict[str, Callable[[list[SourceFile]], None]] = {
             "in this process": lambda some: here(some, reader(1)),

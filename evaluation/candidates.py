@@ -6,7 +6,7 @@ The present cross-encoder's score of each passage for the stand-alone question i
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -47,35 +47,25 @@ DEPTH = 40
 """So far down the list are passages taken from."""
 FIRST, FURTHER = 4, 3
 """So many from its top, and so many at random from below."""
+SEED = 1
 RELEVANT = 2
 """Relevant passages are taken up to so many, those that the search missed last."""
 
 
 def candidates(
-    chosen: EvalSet,
-    collection: Collection,
-    search: TurnSearch,
-    teacher: Reranker | None = None,
-    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
-    seed: int = 1,
+    chosen: EvalSet, collection: Collection, search: TurnSearch, teacher: Reranker | None = None
 ) -> Iterator[RerankExample]:
     """The rows of a set judged by passages of `collection`; questions without a relevant one are left out."""
     relevant, questions = chosen.passages(), chosen.judged
-    for done, question in enumerate(questions):
-        progress(f"{chosen.name}: searching", done, len(questions))
+    for question in questions:
         wanted = list(relevant.get(question.id, ()))
         searched = search.find(question.text, collection=collection.name, conversation=question.conversation, k=DEPTH)
         texts = {hit.passage.id: hit.passage.indexed_text for hit in searched.hits}
         listed = list(texts)
-        texts |= _missing(
-            chosen, question, [passage_id for passage_id in wanted if passage_id not in texts], collection
-        )
-        chosen_ids = _taken(
-            listed, [passage_id for passage_id in wanted if passage_id in texts], random.Random(f"{seed}:{question.id}")
-        )
-        if not any(passage_id in wanted for passage_id in chosen_ids) or all(
-            passage_id in wanted for passage_id in chosen_ids
-        ):
+        texts |= _missing(chosen, question, [name for name in wanted if name not in texts], collection)
+        rng = random.Random(f"{SEED}:{question.id}")
+        chosen_ids = _taken(listed, [name for name in wanted if name in texts], rng)
+        if {name in wanted for name in chosen_ids} != {True, False}:
             continue
         scores = _scores(teacher, question, [texts[passage_id] for passage_id in chosen_ids])
         yield RerankExample(
@@ -90,7 +80,6 @@ def candidates(
                 for passage_id, score in zip(chosen_ids, scores, strict=True)
             ),
         )
-    progress(f"{chosen.name}: searching", len(questions), len(questions))
 
 
 def _missing(chosen: EvalSet, question: Question, wanted: Sequence[str], collection: Collection) -> Mapping[str, str]:
@@ -105,10 +94,8 @@ def _missing(chosen: EvalSet, question: Question, wanted: Sequence[str], collect
 
 def _taken(listed: Sequence[str], wanted: Sequence[str], rng: random.Random) -> list[str]:
     """Relevant passages, those at the top of the list, and some from below."""
-    relevant = [passage_id for passage_id in listed if passage_id in wanted] + [
-        passage_id for passage_id in wanted if passage_id not in listed
-    ]
-    others = [passage_id for passage_id in listed if passage_id not in wanted]
+    relevant = [name for name in listed if name in wanted] + [name for name in wanted if name not in listed]
+    others = [name for name in listed if name not in wanted]
     below = others[FIRST:]
     return [*relevant[:RELEVANT], *others[:FIRST], *rng.sample(below, min(FURTHER, len(below)))]
 

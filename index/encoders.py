@@ -130,13 +130,7 @@ class Encoder(TextEncoder, Protocol):
 
     @property
     def prompt(self) -> str:
-        """The prompt that the model expects before a query, and not before a passage; empty for most."""
-
-    def encode(self, texts: Sequence[str]) -> Vectors:
-        """`(len(texts), dimension)` float32, L2-normalised, in the order of the texts.
-
-        A model that expects a prompt before a passage gets it here, for each text without the one of queries.
-        """
+        """The prompt that the model expects before a query; empty for most. `encode` adds that of passages itself."""
 
     def count_tokens(self, text: str) -> int:
         """Tokens of a text, special tokens left out."""

@@ -15,7 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shutil import which
 from types import MappingProxyType
@@ -26,7 +26,8 @@ from index.encoders import Encoder
 from index.errors import CollectionNotFound, DocumentNotFound, LoadError, ParserKilled
 from index.loaders import SourceFile, walk
 from index.loaders.addresses import Addresses, addressed, fields_of
-from index.loaders.files import LAYOUT
+from index.loaders.files import LAYOUT, MAX_FILE_MB
+from index.loaders.reading import MEBIBYTE
 from index.loaders.sandbox import Limits, Parsed, ParserPool, shared_pool
 from index.passages import split
 from index.query import Passage
@@ -38,7 +39,6 @@ from index.writer import IndexProgress as IndexProgress
 from text.files import path_text, resolved, write_json
 
 PASSAGE_TOKENS = 220
-MAX_FILE_MB = 64
 _SPECIAL_TOKENS = 2
 MAX_PASSAGES = 20_000
 """Passages of a document that are searched, of those that are split here: about 16 MB of prose, or 5,000 full pages."""
@@ -128,7 +128,7 @@ def index_paths(
             max_file_mb,
             {resolved(path) for path in retry},
             cancelled or (lambda: False),
-            {resolved(Path(folder)): site for folder, site in site_urls.items()},
+            Addresses({resolved(Path(folder)): site for folder, site in site_urls.items()}),
         )
         run = _IndexRun(writer, encoder, window, reader, quarantine, {resolved(path) for path in paths})
         files: list[FileStatus] = []
@@ -147,7 +147,6 @@ def index_documents(
     documents: Iterable[Document],
     encoder: Encoder,
     *,
-    passage_tokens: int = PASSAGE_TOKENS,
     store: StoreSpec = EXACT,
     language: str | None = None,
     progress: Report | None = None,
@@ -160,7 +159,7 @@ def index_documents(
     """
     began = time.monotonic()
     folder = CollectionFolder(root, name)
-    window = min(passage_tokens, encoder.max_tokens - _SPECIAL_TOKENS)
+    window = min(PASSAGE_TOKENS, encoder.max_tokens - _SPECIAL_TOKENS)
     with (
         folder.writing(),
         VersionWriter(folder, encoder, store, progress, cancelled, language, enough=enough) as writer,
@@ -176,14 +175,7 @@ def index_documents(
 
 
 def delete_documents(
-    root: Path,
-    name: str,
-    document_ids: Sequence[str],
-    encoder: Encoder,
-    *,
-    store: StoreSpec = EXACT,
-    progress: Report | None = None,
-    cancelled: Cancelled | None = None,
+    root: Path, name: str, document_ids: Sequence[str], encoder: Encoder, *, store: StoreSpec = EXACT
 ) -> IndexReport:
     """Remove documents from a collection, with all their passages, vectors and terms. Embeds nothing that can wait.
 
@@ -192,7 +184,7 @@ def delete_documents(
     began = time.monotonic()
     folder = CollectionFolder(root, name)
     folder.require()
-    with folder.writing(), VersionWriter(folder, encoder, store, progress, cancelled, enough=lambda: True) as writer:
+    with folder.writing(), VersionWriter(folder, encoder, store, enough=lambda: True) as writer:
         owners = writer.staged.owners()
         missing = [name for name in document_ids if name not in owners]
         if missing:
@@ -330,15 +322,12 @@ class _IndexRun:
         """The file's id, with its folder's name in front where another file has that id already."""
         ids = {file.document_id: file.path for file in self._files.values()}
         folder = path_text(source.root.resolve().name)
-        for candidate in (source.document_id, *(f"{folder}{mark}/{source.document_id}" for mark in _marks())):
+        marks = ("", *(f" ({number})" for number in range(2, 100)))
+        for candidate in (source.document_id, *(f"{folder}{mark}/{source.document_id}" for mark in marks)):
             owner = self._owners.get(candidate) or ids.get(candidate)
             if not owner or owner == str(path) or not Path(owner).exists():
                 return candidate
         raise LoadError(f"{source.path} has no free id: rename it")
-
-
-def _marks() -> list[str]:
-    return ["", *(f" ({number})" for number in range(2, 100))]
 
 
 def _bounded(document: Document, window: int, encoder: Encoder) -> tuple[list[Passage], str]:
@@ -394,7 +383,6 @@ class Quarantine:
 
 # A larger file is not read to see whether it changed: its loader will refuse it.
 _HASHED = 32
-_MEBIBYTE = 1024 * 1024
 _MOST_AT_ONCE = 4
 NOT_UTF8 = "its name, or that of a folder it is in, is not UTF-8: rename it (`convmv` renames whole folders)"
 LEFT_ALONE = "; it is left alone until it changes or you ask for it again"
@@ -421,38 +409,27 @@ class FileReading:
         return self.parsed is None and not self.problem
 
 
+@dataclass
 class FileReader:
     """Reads files for one run. `known` is what was indexed before, by path; `salt` names how passages are made.
 
-    Quarantined files are read too where `retry` holds them or a folder they are in. `sites` are for `Addresses`.
+    Quarantined files are read too where `retry` holds them or a folder they are in.
     `at_once` files are parsed at the same time; by default as many as there are processors, and at most four.
     """
 
-    def __init__(
-        self,
-        pool: ParserPool,
-        quarantine: Quarantine,
-        records: Mapping[str, FileRecord],
-        salt: str,
-        max_file_mb: float,
-        retry: Set[Path],
-        cancelled: Callable[[], bool],
-        sites: Mapping[Path, str],
-        at_once: int = 0,
-    ) -> None:
-        self._pool = pool
-        self._quarantine = quarantine
-        self._known = records
-        self._salt = salt
-        self._max_file_mb = max_file_mb
-        self._retry = retry
-        self.addresses = Addresses(sites)
-        self._cancelled = cancelled
-        self._at_once = at_once or min(os.cpu_count() or 1, _MOST_AT_ONCE)
+    pool: ParserPool
+    quarantine: Quarantine
+    known: Mapping[str, FileRecord]
+    salt: str
+    max_file_mb: float
+    retry: Set[Path]
+    cancelled: Callable[[], bool]
+    addresses: Addresses
+    at_once: int = field(default_factory=lambda: min(os.cpu_count() or 1, _MOST_AT_ONCE))
 
     def __getstate__(self) -> dict[str, object]:
         """A reader for another process is not cancelled but killed."""
-        return {**self.__dict__, "_cancelled": _never}
+        return {**self.__dict__, "cancelled": _never}
 
     def ahead(
         self, sources: Sequence[SourceFile], workers: Workers | None = None
@@ -465,11 +442,11 @@ class FileReader:
             yield from zip(sources, workers.map(self.read, sources), strict=True)
             return
         waiting: deque[tuple[SourceFile, Future[FileReading]]] = deque()
-        with ThreadPoolExecutor(self._at_once, thread_name_prefix="read") as threads:
+        with ThreadPoolExecutor(self.at_once, thread_name_prefix="read") as threads:
             try:
                 for source in sources:
                     waiting.append((source, threads.submit(self.read, source)))
-                    if len(waiting) > 2 * self._at_once:
+                    if len(waiting) > 2 * self.at_once:
                         first, reading = waiting.popleft()
                         yield first, reading.result()
                 for first, reading in waiting:
@@ -483,7 +460,7 @@ class FileReader:
         if not changed:
             return looked
         try:
-            parsed = self._pool.parse(source.path, looked.document_id, self._max_file_mb, self._cancelled)
+            parsed = self.pool.parse(source.path, looked.document_id, self.max_file_mb, self.cancelled)
         except LoadError as error:
             return replace(looked, problem=str(error), killed=isinstance(error, ParserKilled))
         return replace(looked, parsed=parsed)
@@ -493,7 +470,7 @@ class FileReader:
         path = resolved(source.path)
         if path_text(path) != str(path):
             return FileReading("", document_id or source.document_id, problem=NOT_UTF8), False
-        record = self._known.get(str(path))
+        record = self.known.get(str(path))
         document_id = document_id or (record.document_id if record else source.document_id)
         fingerprint = self._fingerprint(path)
         if fingerprint and (about := self.addresses.of(source)):
@@ -502,7 +479,7 @@ class FileReader:
                 fingerprint += f" {fields}"
         if record and fingerprint and fingerprint == record.fingerprint:
             return FileReading(fingerprint, document_id), False
-        if (reason := self._quarantine.reason(path, fingerprint)) and self._retry.isdisjoint((path, *path.parents)):
+        if (reason := self.quarantine.reason(path, fingerprint)) and self.retry.isdisjoint((path, *path.parents)):
             return FileReading(fingerprint, document_id, problem=reason + LEFT_ALONE), False
         return FileReading(fingerprint, document_id), True
 
@@ -510,18 +487,18 @@ class FileReader:
         try:
             status = path.stat()
             # Looked at before it is opened: opening a pipe waits for its other end, and its loader will refuse it.
-            if not stat.S_ISREG(status.st_mode) or status.st_size > self._max_file_mb * _HASHED * _MEBIBYTE:
+            if not stat.S_ISREG(status.st_mode) or status.st_size > self.max_file_mb * _HASHED * MEBIBYTE:
                 return ""
             with path.open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError:
             return ""
         # How a PDF is read is of its own: another way of it concerns no other file.
-        limits = self._pool.limits
+        limits = self.pool.limits
         read = f" {LAYOUT}" if path.suffix.lower() == ".pdf" else ""
         if read and which("tesseract"):
             read += f" {limits.ocr_languages}"
-        return f"{digest} {self._salt}{read}"
+        return f"{digest} {self.salt}{read}"
 
 
 def _never() -> bool:

@@ -175,6 +175,7 @@ Report: TypeAlias = Callable[[IndexProgress], None]
 Cancelled: TypeAlias = Callable[[], bool]
 
 
+@dataclass
 class VersionWriter:
     """A version in the making, as a context: on leaving it without `finish` nothing has changed.
 
@@ -184,38 +185,30 @@ class VersionWriter:
     Stores that rank by words as well hold all vectors or none, so `enough` is not asked for them.
     """
 
-    def __init__(
-        self,
-        folder: CollectionFolder,
-        encoder: Encoder,
-        store: StoreSpec,
-        progress: Report | None = None,
-        cancelled: Cancelled | None = None,
-        language: str | None = None,
-        workers: Workers | None = None,
-        enough: Cancelled | None = None,
-    ) -> None:
-        self._folder = folder
-        self._encoder = encoder
-        self._spec = store
-        self._store = load_store(store)
-        self._progress = progress or (lambda _: None)
-        self._cancelled = cancelled or (lambda: False)
-        self._workers = workers
-        self._enough = enough
+    folder: CollectionFolder
+    encoder: Encoder
+    spec: StoreSpec
+    progress: Report | None = None
+    cancelled: Cancelled | None = None
+    language: str | None = None
+    workers: Workers | None = None
+    enough: Cancelled | None = None
+
+    def __post_init__(self) -> None:
+        self._store = load_store(self.spec)
         # Its texts are enough to go on from: what is damaged besides is made again.
-        self.before = next(folder.sound("records"), None)
+        self.before = next(self.folder.sound("records"), None)
         self._stemmed = self.before.manifest.language if self.before else ENGLISH
-        self._language = language or self._stemmed
+        self._language = self.language or self._stemmed
         self.embedded = 0
         self.without_vector = self.before.manifest.without_vector if self.before else 0
         self._previous: tuple[list[bytes], OpenVectors] | None = None
 
     def __enter__(self) -> VersionWriter:
-        with storage_errors(self._folder.path):
+        with storage_errors(self.folder.path):
             self._sweep()
             self._previous = self._open_previous()
-            self._path = self._folder.new_version(self.before.manifest.version if self.before else "")
+            self._path = self.folder.new_version(self.before.manifest.version if self.before else "")
             before = self.before.records if self.before else None
             self.staged = RecordsWriter(self._path / "staged.sqlite", before, self._language)
             if self._language != self._stemmed:
@@ -228,7 +221,7 @@ class VersionWriter:
         self.staged.close()
         if self._previous:
             self._previous[1].close()
-        if self._folder.named() != self._path.name:
+        if self.folder.named() != self._path.name:
             self._store.delete(self._path)
             shutil.rmtree(self._path, ignore_errors=True)
         if isinstance(error, sqlite3.Error):
@@ -240,24 +233,25 @@ class VersionWriter:
         """Whether the version that serves must be written again though no document changed."""
         if self.before is None:
             return False
-        if self.before.manifest.version != self._folder.named() or self.before.damaged():
+        if self.before.manifest.version != self.folder.named() or self.before.damaged():
             return True
         manifest = self.before.manifest
         unreadable = manifest.passages > 0 and self._previous is None
-        wanted = self._encoder.name, self._spec, self._language
+        wanted = self.encoder.name, self.spec, self._language
         present = manifest.encoder, manifest.store, manifest.language
         return unreadable or manifest.without_vector > 0 or present != wanted
 
     def _sweep(self) -> None:
         """Remove what killed writers left, and versions that no reader can still need."""
-        remove_versions(self._folder.stale(), self._folder, self._spec)
+        remove_versions(self.folder.stale(), self.folder, self.spec)
 
     def report(self, stage: Stage, done: int, total: int, file: str = "") -> None:
         """Tell how far the run is; raises IndexingCancelled once that is asked for."""
-        self._progress(IndexProgress(stage, done, total, file))
-        if self._cancelled():
+        if self.progress:
+            self.progress(IndexProgress(stage, done, total, file))
+        if self.cancelled and self.cancelled():
             raise IndexingCancelled(
-                f"indexing of collection {self._folder.name!r} was stopped: nothing was changed, what was embedded is "
+                f"indexing of collection {self.folder.name!r} was stopped: nothing was changed, what was embedded is "
                 "kept, and running it again goes on from there"
             )
 
@@ -267,32 +261,32 @@ class VersionWriter:
         Raises StorageError, IndexingCancelled, or whatever the encoder raises: the version before
         serves on, and the vectors computed so far are kept for the next run.
         """
-        with storage_errors(self._folder.path):
-            journal = VectorJournal(self._folder.journal, self._encoder.name, self._encoder.dimension)
+        with storage_errors(self.folder.path):
+            journal = VectorJournal(self.folder.journal, self.encoder.name, self.encoder.dimension)
             try:
                 source = VectorSource(journal, *(self._previous or ([], None)))
                 self._embed(source.known, journal)
                 version = self._save(source)
             finally:
                 journal.close()
-            self._folder.switch(version.manifest.version)
+            self.folder.switch(version.manifest.version)
             journal.delete_files()
             self._sweep()
         return version.manifest.version
 
     def _open_previous(self) -> tuple[list[bytes], OpenVectors] | None:
         """The newest version with vectors of this encoder that can be read, even if it is otherwise damaged."""
-        for candidate in self._folder.candidates():
+        for candidate in self.folder.candidates():
             try:
-                version = self._folder.version(candidate)
+                version = self.folder.version(candidate)
                 manifest = version.manifest
-                if not manifest.passages or manifest.encoder != self._encoder.name:
+                if not manifest.passages or manifest.encoder != self.encoder.name:
                     continue
                 version.check("records", "vectors")
                 return _opened(version)
             except (FileNotFoundError, CollectionCorrupt, StorageError, StoreUnavailable) as error:
                 # A server that is away keeps its vectors; what is lost, or being left, is embedded again.
-                if isinstance(error, StorageError) and manifest.store == self._spec:
+                if isinstance(error, StorageError) and manifest.store == self.spec:
                     raise
                 _log.warning("vectors cannot be reused: %s", error)
         return None
@@ -302,20 +296,20 @@ class VersionWriter:
         # Texts of like length together pad little; the longest first, so that the estimate only improves.
         missing.sort(key=lambda item: len(item[1]), reverse=True)
         batches = [missing[start : start + EMBED_BATCH] for start in range(0, len(missing), EMBED_BATCH)]
-        partial = self._enough and len(missing) > WORDS_FIRST and not isinstance(self._store, TermStore)
+        partial = self.enough and len(missing) > WORDS_FIRST and not isinstance(self._store, TermStore)
         if partial:
             # Whatever is embedded by then is a fair sample of the documents.
             Random(0).shuffle(batches)
         texts = [[text for _, text in batch] for batch in batches]
-        encode = self._encoder.encode
-        vectors = self._workers.map(encode, texts, gpu=True) if self._workers else map(encode, texts)
+        encode = self.encoder.encode
+        vectors = self.workers.map(encode, texts, gpu=True) if self.workers else map(encode, texts)
         for batch in batches:
             self.report("embedding", self.embedded, len(missing))
             added = [key for key, _ in batch]
             journal.add(added, next(vectors))
             cached.update(added)
             self.embedded += len(batch)
-            if partial and self._enough and self._enough():
+            if partial and self.enough and self.enough():
                 break
         self.report("embedding", self.embedded, len(missing))
 
@@ -330,9 +324,9 @@ class VersionWriter:
             version=self._path.name,
             previous=self.before.manifest.version if self.before else "",
             created=time.time(),
-            encoder=self._encoder.name,
-            dimension=self._encoder.dimension,
-            store=self._spec,
+            encoder=self.encoder.name,
+            dimension=self.encoder.dimension,
+            store=self.spec,
             documents=documents,
             passages=passages,
             terms=self.staged.has_terms(),
@@ -361,7 +355,7 @@ class VersionWriter:
 
                 if self.without_vector:
                     np.save(version.vector_rows, rows)
-                self._store.write(self._path, [ids[row] for row in rows], self._encoder.dimension, take)
+                self._store.write(self._path, [ids[row] for row in rows], self.encoder.dimension, take)
             self.report("saving", 3, parts)
         finally:
             records.close()

@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -111,6 +112,7 @@ CALL_SECONDS = 1800.0
 _WAIT_SECONDS = (1.0, 5.0, 20.0)
 
 
+@dataclass
 class ChatAsker:
     """Asks `model` up to `concurrency` things at once. Use it in `with`.
 
@@ -118,25 +120,18 @@ class ChatAsker:
     item took are added to the file `traces` as a line of JSON, with texts where `content` says so.
     """
 
-    def __init__(
-        self,
-        model: BaseChatModel,
-        sampling: Sampling,
-        *,
-        concurrency: int = CONCURRENCY,
-        stop: Callable[[], bool] | None = None,
-        waits: Sequence[float] = _WAIT_SECONDS,
-        traces: Path | None = None,
-        content: bool = True,
-    ) -> None:
-        self._model = model
-        self._sampling = sampling
-        self._concurrency = concurrency
+    model: BaseChatModel
+    sampling: Sampling
+    _: KW_ONLY
+    concurrency: int = CONCURRENCY
+    stop: Callable[[], bool] = lambda: False
+    waits: Sequence[float] = _WAIT_SECONDS
+    traces: Path | None = None
+    content: bool = True
+
+    def __post_init__(self) -> None:
         # Given up where the server refuses a schema.
         self._schema = True
-        self._stop = stop or (lambda: False)
-        self._waits = waits
-        self._traces, self._content = traces, content
         # One loop for all steps: the clients of a chat model keep connections that belong to a loop.
         self._runner = asyncio.Runner()
 
@@ -155,32 +150,32 @@ class ChatAsker:
     async def _ask_all(self, queue: deque[Pending[Any]], record: Record) -> None:
         try:
             async with asyncio.TaskGroup() as group:
-                for _ in range(min(self._concurrency, len(queue))):
+                for _ in range(min(self.concurrency, len(queue))):
                     group.create_task(self._work(queue, record))
         except* ModelFailed as failures:
             raise failures.exceptions[0] from None
 
     async def _work(self, queue: deque[Pending[Any]], record: Record) -> None:
-        while queue and not self._stop():
+        while queue and not self.stop():
             first = queue.popleft()
             task: Pending[Any] | None = first
-            recording = Recording(first.task.step, content=self._content)
+            recording = Recording(first.task.step, content=self.content)
             try:
                 with recording.root:
-                    while task is not None and not self._stop():
+                    while task is not None and not self.stop():
                         task = record(task, await self._answer(task))
             finally:
                 self._keep(first, recording)
 
     def _keep(self, task: Pending[Any], recording: Recording) -> None:
-        if self._traces is not None and len(recording.spans) > 1:
+        if self.traces is not None and len(recording.spans) > 1:
             line = {"step": task.task.step, "item": task.task.item, "key": task.key, "calls": recording.calls()}
-            with self._traces.open("a", encoding="utf-8") as file:
+            with self.traces.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
     async def _answer(self, task: Pending[Any]) -> ModelReply:
         """One answer; a server that is away for a moment is asked again. Raises ModelFailed."""
-        for wait in (*self._waits, None):
+        for wait in (*self.waits, None):
             try:
                 return await self._call(task)
             except transient_errors() as error:
@@ -214,8 +209,8 @@ class ChatAsker:
         messages = [kinds[message["role"]](message["content"]) for message in task.messages()]
         options: dict[str, Any] = {
             "max_tokens": task.task.max_tokens,
-            "temperature": self._sampling.temperature,
-            "seed": self._sampling.seed,
+            "temperature": self.sampling.temperature,
+            "seed": self.sampling.seed,
         }
         this.label(**options)
         this.prompt((message["role"], message["content"]) for message in task.messages())
@@ -225,7 +220,7 @@ class ChatAsker:
         text, finish, refusal = "", "stop", ""
         tokens_in = tokens_out = 0
         async with asyncio.timeout(CALL_SECONDS):
-            stream = cast("AsyncGenerator[AIMessageChunk, None]", self._model.astream(messages, **options))
+            stream = cast("AsyncGenerator[AIMessageChunk, None]", self.model.astream(messages, **options))
             try:
                 async with aclosing(stream) as chunks:
                     async for chunk in chunks:

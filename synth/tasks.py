@@ -17,7 +17,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -367,25 +367,19 @@ class Paused(Exception):
         self.pending = pending
 
 
+@dataclass
 class TaskRunner:
-    """Brings tasks to an outcome with the journal's answers and an asker's."""
+    """Brings tasks to an outcome with the journal's answers and an asker's.
 
-    def __init__(
-        self,
-        journal: Journal,
-        sampling: Sampling,
-        asker: Asker,
-        *,
-        attempts: int = ATTEMPTS,
-        report: Callable[[TaskProgress], None] | None = None,
-    ) -> None:
-        self._journal = journal
-        self.sampling = sampling
-        self._asker = asker
-        self._attempts = attempts
-        self._report = report or (lambda _: None)
-        self.judged: set[str] = set()
-        """Keys of every task that was looked at."""
+    `judged` are the keys of every task that was looked at.
+    """
+
+    journal: Journal
+    sampling: Sampling
+    asker: Asker
+    attempts: int = field(default=ATTEMPTS, kw_only=True)
+    report: Callable[[TaskProgress], None] = field(default=lambda _: None, kw_only=True)
+    judged: set[str] = field(default_factory=set, init=False)
 
     def settle(self, tasks: Sequence[Task[T]]) -> list[Outcome[T]]:
         """The outcome of each task, in order; failed ones too. Raises Paused while any is open, or ModelFailed."""
@@ -405,11 +399,11 @@ class TaskRunner:
         steps = " + ".join(dict.fromkeys(task.step for task in tasks))
         failed = sum(not outcome.usable for outcome in outcomes)
         progress = TaskProgress(steps, len(states) - len(pending), len(tasks), failed, 0, 0)
-        self._report(progress)
+        self.report(progress)
 
         def record(task: Pending[Any], answer: ModelReply) -> Pending[Any] | None:
             nonlocal progress
-            self._journal.add(answer)
+            self.journal.add(answer)
             state = self.state(task.task)
             ended, failed = isinstance(state, Outcome), isinstance(state, Outcome) and not state.usable
             progress = replace(
@@ -419,26 +413,26 @@ class TaskRunner:
                 tokens_in=progress.tokens_in + answer.tokens_in,
                 tokens_out=progress.tokens_out + answer.tokens_out,
             )
-            self._report(progress)
+            self.report(progress)
             return None if isinstance(state, Outcome) else state
 
-        self._asker.ask(pending, record)
+        self.asker.ask(pending, record)
 
     def answers(self, task: Task[Any]) -> list[ModelReply]:
         """Every answer a task was given, by attempt."""
-        return self._journal.answers(task.key(self.sampling))
+        return self.journal.answers(task.key(self.sampling))
 
     def state(self, task: Task[T]) -> Outcome[T] | Pending[T]:
         """A task's outcome, or its next attempt."""
         key = task.key(self.sampling)
         self.judged.add(key)
         last: Outcome[T] | None = None
-        answers = self._journal.answers(key)
+        answers = self.journal.answers(key)
         for answer in answers:
             last = task.judge(answer)
             if not last.worth_asking_again:
                 return last
-        if last is not None and len(answers) >= self._attempts:
+        if last is not None and len(answers) >= self.attempts:
             return last
         # A connection that failed says nothing the model could mend.
         before = last if last is not None and last.verdict != "error" else None

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -157,7 +156,6 @@ class OpenTerms(Protocol):
         """
 
 
-_BUILT_IN = {"exact": "exact:ExactStore", "quantised": "exact:QuantisedStore"}
 GROUP = "anaphora.vector_stores"
 """Entry points of this group are called with `StoreSpec.url` and return a `VectorStore`."""
 
@@ -182,13 +180,12 @@ EXACT = StoreSpec()
 
 def load_store(spec: StoreSpec) -> VectorStore:
     """The store of a spec. Raises StoreUnavailable where there is none of that name or it cannot be loaded."""
-    store: VectorStore
-    if spec.name in _BUILT_IN:
-        opener = resolve_name(f"index.stores.{_BUILT_IN[spec.name]}")
-        store = opener()
-        return store
+    from index.stores.exact import BUILT_IN
+
+    if spec.name in BUILT_IN:
+        return BUILT_IN[spec.name]()
     try:
-        store = load_plugin(GROUP, spec.name, kind="vector store", builtin=_BUILT_IN)(spec.url)
+        store: VectorStore = load_plugin(GROUP, spec.name, kind="vector store", builtin=BUILT_IN)(spec.url)
     except PluginError as error:
         raise StoreUnavailable(f"{error} The setting is `index.store`.") from error
     return store

@@ -170,3 +170,6 @@ def _planes(vectors: Vectors) -> Planes:
     whole = np.zeros((len(packed), -(-packed.shape[1] // 8) * 8), dtype=np.uint8)
     whole[:, : packed.shape[1]] = packed
     return np.ascontiguousarray(whole.view(np.uint64).T)
+
+
+BUILT_IN = {"exact": ExactStore, "quantised": QuantisedStore}

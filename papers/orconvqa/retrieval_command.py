@@ -111,7 +111,11 @@ def candidates(
                 with closing(measuring.open(index_set(eval_set, measuring))) as collection:
                     search = TurnSearch(collection=lambda _: collection, rewriter=rewriter, settings=settings)
                     judged = placed(eval_set, collection)
-                    yield from candidates_of(judged, collection, search, measuring.reading, measuring.progress)
+                    of_set = candidates_of(judged, collection, search, measuring.reading)
+                    for done, row in enumerate(of_set):
+                        measuring.progress(f"{judged.name}: searching", done, len(judged.judged))
+                        yield row
+                    measuring.progress(f"{judged.name}: searching", len(judged.judged), len(judged.judged))
 
         out.parent.mkdir(parents=True, exist_ok=True)
         with replacing(out) as draft:

@@ -19,7 +19,6 @@ from text.words import stems
 
 if TYPE_CHECKING:
     from index.collection import Collection
-    from index.encoders import Encoder
     from server.turn.events import Evidence
 
 
@@ -168,7 +167,8 @@ class EvidenceService(ServiceBase):
         )
 
     def _found(self, opened: Collection, document_id: str, citance: str) -> tuple[WhySource, WhyFound]:
-        document, encoder = opened.document(document_id), _remembering(self.core.models.encoder())
+        document, model = opened.document(document_id), self.core.models.encoder()
+        encoder = _VECTORS.setdefault(model.name, CachedVectors(model, size=SENTENCE_VECTORS))
         sentences = sentences_of(document)
         if len(sentences) > SENTENCES:
             passages = opened.passages(document_id)
@@ -189,10 +189,6 @@ class EvidenceService(ServiceBase):
 
 _VECTORS: dict[str, CachedVectors] = {}
 """What an encoder of that name has made of sentences: each is embedded once, for all citations of its document."""
-
-
-def _remembering(encoder: Encoder) -> CachedVectors:
-    return _VECTORS.setdefault(encoder.name, CachedVectors(encoder, size=SENTENCE_VECTORS))
 
 
 def _where(name: str) -> WhyPlace:

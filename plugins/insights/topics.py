@@ -244,13 +244,15 @@ def _pages(turns: Sequence[StoredTurn]) -> list[Page]:
 
 
 def _cited(turns: Sequence[StoredTurn]) -> list[Place]:
-    counts: Counter[tuple[str, str]] = Counter()
+    counts: Counter[tuple[str, str, str]] = Counter()
     for turn in turns:
-        counts.update({(place.document_id, place.title) for place in (turn.done.citations if turn.done else ())})
-    return [
-        Place(document_id=document, title=title, heading="", turns=count)
-        for (document, title), count in counts.most_common(LISTED)
-    ]
+        counts.update({(place.document_id, place.title, "") for place in (turn.done.citations if turn.done else ())})
+    return _places(counts, LISTED)
+
+
+def _places(counts: Counter[tuple[str, str, str]], most: int) -> list[Place]:
+    """Return those places (document, title, heading) that are counted most."""
+    return [Place(document_id=d, title=t, heading=h, turns=count) for (d, t, h), count in counts.most_common(most)]
 
 
 def _filters(turns: Iterable[StoredTurn]) -> dict[str, list[MetadataValue]]:
@@ -315,23 +317,16 @@ def _sections(turns: Sequence[StoredTurn]) -> tuple[Place, ...]:
     """Return the sections cited most in these turns; of a turn that cites nothing, the one that came nearest."""
     counts: Counter[tuple[str, str, str]] = Counter()
     for turn in turns:
-        places: Iterable[Any] = (turn.done.citations if turn.done else ()) or (
-            turn.evidence.passages[:1] if turn.evidence else ()
-        )
+        nearest = turn.evidence.passages[:1] if turn.evidence else ()
+        places: Iterable[Any] = (turn.done.citations if turn.done else ()) or nearest
         counts.update({(place.document_id, place.title, " › ".join(place.heading)) for place in places})
-    return tuple(
-        Place(document_id=document, title=title, heading=heading, turns=count)
-        for (document, title, heading), count in counts.most_common(NAMED)
-    )
+    return tuple(_places(counts, NAMED))
 
 
 def _words(question: str) -> set[str]:
     """Return the words of a question that carry meaning, as they are written."""
-    return {word for text in question.casefold().split() if _tells(word := text.strip(".,;:!?()\"'`"))}
-
-
-def _tells(word: str) -> bool:
-    return len(word) > 2 and bool(tokenize(word, (ENGLISH,)))
+    bare = (text.strip(".,;:!?()\"'`") for text in question.casefold().split())
+    return {word for word in bare if len(word) > 2 and tokenize(word, (ENGLISH,))}
 
 
 _CLOSED = {"": "", "curated": ", closed by a person's answer", "documents": ", closed by the documents"}

@@ -149,21 +149,9 @@ def clean(text: str, limit: int = MAX_TEXT) -> str:
 
 def _passage(passage: Evidence, url: str = "") -> dict[str, Any]:
     """A passage, and where its source has an address, that address at the sentence that was cited first."""
-    place = {
-        "n": passage.n,
-        "document_id": passage.document_id,
-        "start": passage.start,
-        "end": passage.end,
-        "page": passage.page,
-    }
-    heading, address = " › ".join(passage.heading), {"url": clean(url)} if url else {}
-    return {
-        **place,
-        **address,
-        "title": clean(passage.title, 400),
-        "heading": clean(heading, 400),
-        "text": clean(passage.text),
-    }
+    place = {name: getattr(passage, name) for name in ("n", "document_id", "start", "end", "page")}
+    headings = {"title": clean(passage.title, 400), "heading": clean(" › ".join(passage.heading), 400)}
+    return {**place, **({"url": clean(url)} if url else {}), **headings, "text": clean(passage.text)}
 
 
 ServiceOf = Callable[["ServerRequestContext[Any, Any]"], ChatService]

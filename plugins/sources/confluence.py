@@ -19,7 +19,6 @@ class ConfluenceConnector(ApiConnector):
     suffix: ClassVar = ".html"
 
     def headers(self) -> dict[str, str]:
-        """See `ApiConnector`."""
         user = self.source.secret("USER")
         if not user:
             return super().headers()
@@ -38,7 +37,6 @@ class ConfluenceConnector(ApiConnector):
         return self._place[0].endswith("/wiki")
 
     def entries(self) -> Iterator[Entry]:
-        """See `ApiConnector`."""
         wiki, space = self._place
         if self._is_cloud:
             spaces = self.read(f"{wiki}/api/v2/spaces", keys=space)["results"]
@@ -61,7 +59,6 @@ class ConfluenceConnector(ApiConnector):
             address = urljoin(f"{wiki}/", following if self._is_cloud else following.lstrip("/"))
 
     def text(self, entry: Entry) -> str:
-        """See `ApiConnector`."""
         wiki, number = self._place[0], quote(str(entry.about["id"]), safe="")
         if self._is_cloud:
             page = self.read(f"{wiki}/api/v2/pages/{number}", **{"body-format": "export_view"})

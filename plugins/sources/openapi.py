@@ -34,7 +34,6 @@ class OpenApiConnector:
         self._fetcher.close()
 
     def items(self, previous: Mapping[str, Known], pause: Pause) -> Iterator[Item]:
-        """See `Connector`."""
         pause(0)
         location, token = self._source.location, self._source.secret("TOKEN")
         answer = self._fetcher.get(location, {"Authorization": f"Bearer {token}"} if token else {}, redirects=0)

@@ -42,7 +42,6 @@ class GitHubConnector(_ClosedIssues):
     """Names each thread by its number."""
 
     def entries(self) -> Iterator[Entry]:
-        """See `ApiConnector`."""
         return self._discussions() if self.source.threads == "discussions" else self._issues()
 
     @property
@@ -69,7 +68,6 @@ class GitHubConnector(_ClosedIssues):
                 return
 
     def text(self, entry: Entry) -> str:
-        """See `ApiConnector`."""
         about = entry.about
         if self.source.threads == "discussions":
             return thread_markdown(entry.title, about["body"] or "", [about["answer"]["body"]])
@@ -88,7 +86,6 @@ class GitLabConnector(_ClosedIssues):
     """Names each issue by its number."""
 
     def headers(self) -> dict[str, str]:
-        """See `ApiConnector`."""
         return {"PRIVATE-TOKEN": self.token} if self.token else {}
 
     @property
@@ -96,12 +93,10 @@ class GitLabConnector(_ClosedIssues):
         return f"{self.origin}/api/v4/projects/{quote(self.path, safe='')}/issues"
 
     def entries(self) -> Iterator[Entry]:
-        """See `ApiConnector`."""
         for row in self.issues(self._issues, order_by="updated_at"):
             yield Entry(f"issues/{row['iid']}", row["updated_at"], row["title"], row["web_url"], row)
 
     def text(self, entry: Entry) -> str:
-        """See `ApiConnector`."""
         about = entry.about
         notes = []
         if about.get("user_notes_count"):
@@ -118,12 +113,10 @@ class DiscourseConnector(ApiConnector):
     suffix: ClassVar = ".html"
 
     def headers(self) -> dict[str, str]:
-        """See `ApiConnector`."""
         user = self.source.secret("USER") or "system"
         return {"Api-Key": self.token, "Api-Username": user} if self.token else {}
 
     def entries(self) -> Iterator[Entry]:
-        """See `ApiConnector`."""
         listed = f"{self.origin}/{self.path or 'latest'}.json"
         for page in range(self.source.pages):
             topics = self.read(listed, page=page)["topic_list"]
@@ -136,7 +129,6 @@ class DiscourseConnector(ApiConnector):
                 return
 
     def text(self, entry: Entry) -> str:
-        """See `ApiConnector`."""
         number = quote(str(entry.about["id"]), safe="")
         topic: dict[str, Any] = self.read(f"{self.origin}/t/{number}.json")
         posts = {post["post_number"]: post["cooked"] for post in topic["post_stream"]["posts"]}

@@ -22,7 +22,7 @@ from index.documents import MetadataValue
 from index.loaders.addresses import address_at, spellings
 from index.query import Where
 from plugins.widget import WidgetSettings
-from plugins.widget.visitors import VISITOR, count_form, count_search, count_turn, demand_site, for_visitor, forget
+from plugins.widget.visitors import VISITOR, count_form, count_turn, demand_site, for_visitor, forget
 from server.api.dependencies import Narrowed, Service, StrictBody
 from server.api.routes.conversations import HistoryMessage
 from server.api.sse import EVENTS, TurnStream, event_bytes, while_connected
@@ -221,7 +221,7 @@ async def forget_visitor(
 async def search(body: WidgetTurn, request: Request, service: Service) -> list[FoundSection]:
     """The sections that a turn would read, best first."""
     visited = for_visitor(service, body.visitor)
-    await count_search(visited)
+    await count_turn(visited, cost=1)
     result = await while_connected(
         request,
         visited.turns.search(
@@ -261,7 +261,7 @@ async def welcome(service: Service, where: Narrowed, collection: str = "", visit
     """
     visited = for_visitor(service, visitor)
     if where:
-        await count_search(visited)
+        await count_turn(visited, cost=1)
     name = collection or await visited.turns.default_collection()
     questions = [example.question for example in await visited.turns.examples(name, where)]
     return Welcome(filters=await visited.turns.filters(name), questions=questions)

@@ -50,16 +50,10 @@ def for_visitor(service: ChatService, visitor: str) -> ChatService:
     return service.as_principal(service.principal.for_visitor(pseudonym))
 
 
-async def count_turn(visited: ChatService) -> None:
-    """Count a turn of a visitor and of the address. Raises LimitReached."""
+async def count_turn(visited: ChatService, cost: int = _TURN_COST) -> None:
+    """Count a turn of a visitor and of the address, or with a `cost` of 1 a search. Raises LimitReached."""
     settings = visited.settings.of(WidgetSettings)
-    await _count(visited, "turns", settings.visitor_per_minute, settings.address_per_minute, _MINUTE)
-
-
-async def count_search(visited: ChatService) -> None:
-    """Count a search: a tenth of a turn. Raises LimitReached."""
-    settings = visited.settings.of(WidgetSettings)
-    await _count(visited, "turns", settings.visitor_per_minute, settings.address_per_minute, _MINUTE, cost=1)
+    await _count(visited, "turns", settings.visitor_per_minute, settings.address_per_minute, _MINUTE, cost)
 
 
 async def count_form(visited: ChatService) -> None:
@@ -69,7 +63,7 @@ async def count_form(visited: ChatService) -> None:
 
 
 async def _count(
-    visited: ChatService, name: str, visitor: int, address: int, seconds: int, *, cost: int = _TURN_COST
+    visited: ChatService, name: str, visitor: int, address: int, seconds: int, cost: int = _TURN_COST
 ) -> None:
     who = visited.principal
     for what, quota, key in (("visitor", visitor, who.id), ("address", address, network(who.origin))):

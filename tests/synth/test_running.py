@@ -67,7 +67,7 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 def settle(journal: Journal) -> Settle:
     def run(script: Any, *tasks: Task[Any], **options: Any) -> tuple[list[Any], ScriptedChatModel]:
         model = ScriptedChatModel(script=script)
-        report = options.pop("report", None)
+        report = options.pop("report", lambda _: None)
         attempts = options.pop("attempts", 3)
         with ChatAsker(model, SAMPLING, waits=(0.0,), **options) as asker:
             return TaskRunner(journal, SAMPLING, asker, attempts=attempts, report=report).settle(tasks), model

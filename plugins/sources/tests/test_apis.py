@@ -16,7 +16,7 @@ from plugins.sources.openapi import _parsed, markdown
 from plugins.sources.source import Source, SourceError
 from plugins.sources.tests import api_servers
 from plugins.sources.tests.api_servers import TOKEN, FakeApi
-from plugins.sources.tests.connector import ConnectorContract, listed, synced
+from plugins.sources.tests.connector import ConnectorContract, listed, opened, synced
 from plugins.sources.tests.web_servers import FakeSite, Page, answer, serving
 from tests.http_server import FakeHandler
 
@@ -126,9 +126,10 @@ def test_lists_without_end_and_values_of_another_kind_end_with_a_reason(
         documents = mirror.state.documents.values()
         assert documents
         assert all(document.url.startswith("http") or not document.url for document in documents)
-        monkeypatch.setattr("plugins.sources.api.LIST_BYTES", 10)
-        with pytest.raises(SourceError, match="lists more than"):
-            listed(source, tmp_path)
+        with opened(source, tmp_path) as reading:
+            monkeypatch.setattr("plugins.sources.api.LIST_BYTES", 10)
+            with pytest.raises(SourceError, match="lists more than"):
+                list(reading.items({}, lambda _: None))
         monkeypatch.setattr("plugins.sources.api.LIST_BYTES", 1 << 20)
         place.deep = True
         with pytest.raises(SourceError, match="no JSON"):

@@ -81,7 +81,7 @@ def open_task_runner(
                     model,
                     sampling,
                     concurrency=at_once,
-                    stop=stop,
+                    stop=stop or (lambda: False),
                     traces=folder.traces,
                     content=settings.trace.content,
                 )

@@ -221,6 +221,17 @@ class Running:
         # Loading certificates takes longer than most tests.
         return httpx.Client(base_url=self.url, timeout=90.0, verify=False, **options)
 
+    def upload(self, name: str, text: str) -> None:
+        """Put a document into `docs`."""
+        with self.client() as client:
+            job = client.post("/v1/collections/docs/documents", files={"file": (name, text.encode())}).json()
+        assert self.finished(job["id"]).state == "done"
+
+    def index(self, collection: str, *paths: Path, **how: Any) -> None:
+        """Index files and folders."""
+        job = self.finished(self.call(self.service.collections.index_paths(collection, paths, **how)).id)
+        assert job.state == "done", job.message
+
     def finished(self, job_id: str) -> Any:
         """The job once it has finished."""
         eventually(lambda: self.call(self.service.admin.job(job_id)).finished, seconds=120)

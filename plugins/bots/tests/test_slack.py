@@ -64,7 +64,7 @@ def test_a_thread_is_a_conversation_whose_answers_cite_and_can_be_rated(
 ) -> None:
     running = serve(settings_for("none"))
     service = running.service
-    running.finished(running.call(service.collections.index_paths("live", [live])).id)
+    running.index("live", live)
 
     async def journey() -> None:
         async with bot(running, "live") as slack:

@@ -34,11 +34,6 @@ class Place:
     running: Running
     home: Path
 
-    def upload(self, name: str, text: str) -> None:
-        with self.running.client() as client:
-            answer = client.post("/v1/collections/docs/documents", files={"file": (name, text.encode())})
-        assert self.running.finished(answer.json()["id"]).state == "done"
-
     def conversation(self) -> str:
         with self.running.client() as client:
             return str(client.post("/v1/conversations", json={}).json()["id"])
@@ -80,8 +75,8 @@ def place(settings_for: MakeSettings, serve: Serve, llm: FakeOpenAIServer, monke
 
 
 def test_a_document_leaves_every_file(place: Place) -> None:
-    place.upload("vault.md", DOCUMENT)
-    place.upload("north.md", f"# North\n\n{OTHER}\n")
+    place.running.upload("vault.md", DOCUMENT)
+    place.running.upload("north.md", f"# North\n\n{OTHER}\n")
     conversation = place.conversation()
     turn = place.ask(conversation, "How does the vault open?")
     place.ask(conversation, "and who knows where its key lies?")
@@ -120,7 +115,7 @@ def test_a_document_leaves_every_file(place: Place) -> None:
     assert place.get("/v1/collections/docs/documents/uploads/north.md")["text"]
     # What is left can be searched and indexed as before.
     place.ask(conversation, "When does the branch open?")
-    place.upload("other.md", "# Other\n\nAnother page altogether.\n")
+    place.running.upload("other.md", "# Other\n\nAnother page altogether.\n")
     again = place.command("erase", "document", "uploads/vault.md", "--yes").output
     assert "Erased: 0 documents" in again
     assert "docs holds no document uploads/vault.md" in " ".join(again.split())
@@ -134,7 +129,7 @@ def test_a_file_of_an_indexed_folder_is_left_and_said(place: Place, tmp_path: Pa
 
 
 def test_a_person_leaves_every_file_and_others_stay(place: Place) -> None:
-    place.upload("mine.md", "# Mine\n\nThe allotment of the Wigglesby household is number thirty-one.\n")
+    place.running.upload("mine.md", "# Mine\n\nThe allotment of the Wigglesby household is number thirty-one.\n")
     mine, theirs = place.conversation(), place.conversation()
     planted = "My name is Ottoline Wigglesby and my badge was stolen, what now?"
     turn = place.ask(mine, planted)

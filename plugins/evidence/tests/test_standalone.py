@@ -131,9 +131,8 @@ READABLE = "However, we [the authors of “Boilers”] set the SRV [safety relea
 @pytest.fixture
 def client(settings_for: MakeSettings, serve: Serve) -> Iterator[httpx.Client]:
     running = serve(settings_for("none"))
+    running.upload("boilers.md", PAGE)
     with running.client() as client:
-        job = client.post("/v1/collections/docs/documents", files={"file": ("boilers.md", PAGE.encode())}).json()
-        assert running.finished(job["id"]).state == "done"
         yield client
 
 

@@ -136,9 +136,8 @@ CITING = "The safety valve opens by itself at 4 bar (Smith, 2019) [1]."
 @pytest.fixture
 def client(settings_for: MakeSettings, serve: Serve) -> Iterator[httpx.Client]:
     running = serve(settings_for("none"))
+    running.upload("boilers.md", PAGE)
     with running.client() as client:
-        job = client.post("/v1/collections/docs/documents", files={"file": ("boilers.md", PAGE.encode())}).json()
-        assert running.finished(job["id"]).state == "done"
         yield client
 
 

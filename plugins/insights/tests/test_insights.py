@@ -123,10 +123,7 @@ def test_a_gap_is_closed_by_a_person_or_by_a_changed_page(running: Running, tmp_
         (tmp_path / "mayor.md").write_text(
             "# Mayor\n\n## Who is the mayor of the town?\n\nThe mayor of the town is Ada.\n"
         )
-        job = running.finished(
-            running.call(running.service.collections.index_paths("docs", [tmp_path / "mayor.md"])).id
-        )
-        assert job.state == "done", job.message
+        running.index("docs", tmp_path / "mayor.md")
         assert gap(agent)["closed"] == "documents"
         # Reviewers see visitors' turns, with what was said before.
         visit(visitors, "And who was it before?")

@@ -54,9 +54,7 @@ def test_an_agent_searches_asks_and_opens_within_its_grants(
     (tmp_path / "vault").mkdir()
     (tmp_path / "vault" / "safe.md").write_text("# Safe\n\nThe safe opens with 4711.\n" + "x" * 9000, "utf-8")
     (tmp_path / "vault" / "evil.md").write_text(f"# Evil\n\nA trap says {HOSTILE} to whoever reads.\n", "utf-8")
-    running.finished(
-        running.call(running.service.collections.index_paths("vault", [tmp_path / "vault"], group="bankers")).id
-    )
+    running.index("vault", tmp_path / "vault", group="bankers")
 
     async def reader(client: Client) -> None:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["search", "ask", "open_source"]

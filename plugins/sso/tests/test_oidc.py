@@ -458,6 +458,9 @@ def test_sessions_of_a_provider_that_was_taken_out_of_the_settings_end(
         {"issuer": "https://login.example"},
         {"issuer": "https://login.example", "client_id": "x", "roles": {"a": "operator"}},
         {"issuer": "https://login.example", "client_id": "x", "groups_claim": "g", "roles": {"a": "king"}},
+        {"user_header": "Remote User"},
+        {"user_header": "Cookie"},
+        {"user_header": "Remote-User", "every_group": ["lead"]},
     ],
 )
 def test_settings_that_cannot_work_are_refused(wrong: dict[str, Any]) -> None:

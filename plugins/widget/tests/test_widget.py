@@ -262,8 +262,7 @@ def versions(running: Running, folder: Path) -> None:
             f"\n---\n# Backups\n\n## Retention\n\nA backup is kept for {period}. <img src=x onerror=owned=1>\n",
             "utf-8",
         )
-    job = running.finished(running.call(running.service.collections.index_paths("manual", [folder])).id)
-    assert job.state == "done", job.message
+    running.index("manual", folder)
 
 
 def test_turns_and_ratings_belong_to_the_visitor(on_site: OnSite) -> None:
@@ -385,9 +384,7 @@ def test_suggestions_are_what_is_asked_most_and_keep_to_the_filter(on_site: OnSi
     pages = {"1": (first, "A backup is kept for seven days."), "2": (second, "An operator may restore a backup.")}
     for version, (heading, text) in pages.items():
         (tmp_path / f"{version}.md").write_text(f'---\nversion: "{version}"\n---\n# B\n\n## {heading}\n\n{text}\n')
-    index = running.service.collections.index_paths
-    paths = [tmp_path / f"{version}.md" for version in pages]
-    assert running.finished(running.call(index("manual", paths)).id).state == "done"
+    running.index("manual", *(tmp_path / f"{version}.md" for version in pages))
     with running.client_as("visitor") as client:
         for n, typed in enumerate(("May operators restore a backup?", second)):
             body = {"question": typed, "collection": "manual", "visitor": f"{n:032d}"}

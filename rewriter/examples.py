@@ -72,26 +72,34 @@ def read_examples(path: Path) -> Iterator[RewriteExample]:
 
     Raises ExampleError, naming file and line, for a line that is none of these, and for a file that cannot be read.
     """
+    for where, line in read_lines(path):
+        yield from _of_line(line, where, path.name.split(".", 1)[0])
+
+
+def read_lines(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield each line that is not blank, behind its place as messages name it. Raises ExampleError."""
     try:
         with _opened(path, "rt") as lines:
-            for number, line in enumerate(lines, start=1):
-                if line.strip():
-                    yield from _of_line(line, f"{path.name}, line {number}", path.name.split(".", 1)[0])
+            yield from ((f"{path.name}, line {n}", line) for n, line in enumerate(lines, start=1) if line.strip())
     except (OSError, EOFError, UnicodeDecodeError) as error:
         raise ExampleError(f"{path} cannot be read ({error}). Give a JSONL file in UTF-8.") from error
 
 
 def write_examples(path: Path, examples: Iterable[RewriteExample]) -> int:
     """Write rows that `read_examples` reads back, compressed where the name ends in `.gz`; how many there were."""
+    return write_lines(path, map(as_row, examples))
+
+
+def write_lines(path: Path, rows: Iterable[dict[str, Any]]) -> int:
+    """Write rows as lines of JSON, compressed where the name ends in `.gz`; how many there were."""
     count = 0
     with _opened(path, "wt") as file:
-        for example in examples:
-            file.write(json.dumps(as_row(example), ensure_ascii=False) + "\n")
-            count += 1
+        for count, row in enumerate(rows, start=1):  # noqa: B007
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
     return count
 
 
-def as_row(example: RewriteExample) -> dict[str, object]:
+def as_row(example: RewriteExample) -> dict[str, Any]:
     """The example as the JSON row `read_examples` understands."""
     return {
         "id": example.id,

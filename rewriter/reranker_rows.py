@@ -7,7 +7,6 @@ They are written by `python -m papers.orconvqa candidates` or by hand: JSON line
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter, ValidationError
 
+from rewriter.examples import read_lines, write_lines
 from rewriter.families import Features
 from rewriter.protocol import Conversation, ExampleError, Message
 from rewriter.recipe import RerankerModelPart
@@ -62,12 +62,7 @@ class RerankExample:
 
 def write_rows(path: Path, rows: Iterable[RerankExample]) -> int:
     """Write rows that `read_rows` reads back; how many there were."""
-    count = 0
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        for row in rows:
-            file.write(json.dumps(asdict(row), ensure_ascii=False) + "\n")
-            count += 1
-    return count
+    return write_lines(path, map(asdict, rows))
 
 
 def read_rows(path: Path) -> Iterator[RerankExample]:
@@ -75,13 +70,7 @@ def read_rows(path: Path) -> Iterator[RerankExample]:
 
     Raises ExampleError, naming file and line, for what is no such row, and for a file that cannot be read.
     """
-    try:
-        with path.open(encoding="utf-8") as lines:
-            for number, line in enumerate(lines, start=1):
-                if line.strip():
-                    yield _row(line, f"{path.name}, line {number}", path.stem)
-    except (OSError, UnicodeDecodeError) as error:
-        raise ExampleError(f"{path} cannot be read ({error}). Give a JSONL file in UTF-8.") from error
+    return (_row(line, where, path.stem) for where, line in read_lines(path))
 
 
 def _row(line: str, where: str, source: str) -> RerankExample:
@@ -130,9 +119,7 @@ class PairReader:
     def cut(self, text: str, tokens: int) -> tuple[str, int]:
         """The text's beginning of at most so many tokens, and how many those are."""
         offsets = self._plain.encode(text, add_special_tokens=False).offsets
-        if len(offsets) <= tokens:
-            return text, len(offsets)
-        return text[: offsets[tokens - 1][1]], tokens
+        return (text, len(offsets)) if len(offsets) <= tokens else (text[: offsets[tokens - 1][1]], tokens)
 
     def asked(self, example: RerankExample, *, standalone: bool) -> str:
         """The question's side of its pairs."""

@@ -6,12 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 from typer.testing import CliRunner
 
 from cli import app
 from cli.shared.error_handler import ExitCode
 from cli.shared.reference import leaves, markdown, show
-from server.settings import Settings
+from index.stores import StoreSpec
+from server.settings import IndexSettings, Settings
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "operate" / "configuration.md"
 
@@ -160,3 +162,10 @@ def test_a_table_of_names_is_given_as_json_in_the_environment(monkeypatch: pytes
     settings = shown()
     assert settings["plugins.sso.roles"]["value"] == "editors = operator, b = agent"
     assert settings["plugins.sso.client_secret"]["value"] == "(set, hidden)"
+
+
+def test_the_address_of_a_server_goes_with_a_store_that_has_one() -> None:
+    newer = IndexSettings.model_validate({"store": "milvus", "store_url": "http://milvus:19530"})
+    assert newer.vectors == StoreSpec("milvus", "http://milvus:19530")
+    with pytest.raises(ValidationError, match="store is exact"):
+        IndexSettings.model_validate({"store_url": "http://milvus:19530"})

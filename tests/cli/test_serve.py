@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import signal
@@ -9,16 +10,18 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
 from typer.testing import CliRunner
 
 from cli import app
-from cli.serve import _about, own_documentation
+from cli.serve import _about, own_documentation, watch
 from cli.shared.error_handler import ExitCode
-from server.chat import CollectionSummary, Readiness
+from cli.shared.state import State
+from server.chat import ChatService, CollectionSummary, Readiness
+from server.store.records import Job
 from tests.installed import left_out
 from tests.openai_server import FakeOpenAIServer
 from text.sanitize import is_showable
@@ -213,3 +216,23 @@ def test_a_key_is_shown_once_listed_and_revoked(tmp_path: Path) -> None:
     assert key_id in call(tmp_path, "keys", "list").stdout
     assert call(tmp_path, "keys", "revoke", "--open", "--yes").returncode == 0
     assert key_id not in call(tmp_path, "keys", "list").stdout
+
+
+def test_what_waits_for_another_job_says_so_once(capsys: pytest.CaptureFixture[str]) -> None:
+    upload = Job(id="u", kind="upload", collection="docs", state="running", created=1.0, updated=1.0)
+    waiting = upload.model_copy(update={"id": "s", "kind": "sync", "state": "queued"})
+    later = [waiting, waiting, waiting.model_copy(update={"state": "done"})]
+
+    class Busy:
+        @property
+        def admin(self) -> Busy:
+            return self
+
+        async def job(self, job_id: str) -> Job:
+            return later.pop(0)
+
+        async def jobs(self, collection: str) -> list[Job]:
+            return [waiting, upload]
+
+    assert asyncio.run(watch(cast("ChatService", Busy()), State(), waiting)).state == "done"
+    assert capsys.readouterr().err == "Waiting for the job (upload) that works on docs now.\n"

@@ -3,6 +3,7 @@ import math
 import pytest
 
 from index.fusion import TYPICAL_DROP, query_confidence
+from index.query import in_scope
 
 
 def falling(drop: float, n: int = 10) -> list[float]:
@@ -25,3 +26,10 @@ def test_factor_is_bounded():
 def test_too_few_passages_or_no_strength_say_nothing():
     assert query_confidence([0.9, 0.1], 10) == 1
     assert query_confidence(falling(0.5), 0) == 1
+
+
+def test_a_filter_takes_nothing_but_what_it_names() -> None:
+    assert in_scope({}, {})
+    assert in_scope({"version": ["1", "2"]}, {"version": "2", "language": "en"})
+    assert not in_scope({"version": ["1", "2"]}, {"version": ["2", "3"]})
+    assert not in_scope({"version": "1"}, {})

@@ -10,7 +10,6 @@ from typing import Any
 import httpx
 import pytest
 
-from index.query import in_scope
 from testing.plugin import PluginContract
 from tests.openai_server import FakeOpenAIServer
 from tests.serving import MakeSettings, Running, Serve
@@ -117,13 +116,6 @@ def test_one_that_has_expired_or_is_of_another_scope_is_not_given(client: httpx.
     assert stored["answer"] == ANSWER
     assert client.delete(f"{CURATED}/{answer['id']}").status_code == 204
     assert ask(client, FAX, where={"version": "2"})["written"] == ""
-
-
-def test_a_filter_takes_nothing_but_what_it_names() -> None:
-    assert in_scope({}, {})
-    assert in_scope({"version": ["1", "2"]}, {"version": "2", "language": "en"})
-    assert not in_scope({"version": ["1", "2"]}, {"version": ["2", "3"]})
-    assert not in_scope({"version": "1"}, {})
 
 
 def test_passages_outside_of_the_visitors_filter_keep_the_answer_back(client: httpx.Client) -> None:

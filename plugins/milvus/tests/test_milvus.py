@@ -8,14 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
 from index.errors import StorageError, StoreUnavailable
 from index.lexical import Bm25s
 from index.stores import StoreSpec, VectorStore, load_store
 from plugins.milvus import milvus_store as milvus
 from plugins.milvus.milvus_store import MilvusStore, _filter
-from server.settings import IndexSettings
 from testing.plugin import PluginContract
 from testing.vector_store import DIMENSION, VectorStoreContract, nearest, passages
 from tests.index.conftest import closed, documents
@@ -136,13 +134,6 @@ def test_milvus_without_its_libraries_names_the_extra(monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "pymilvus", None)
     with pytest.raises(StoreUnavailable, match=r"needs pymilvus, .*EXTRAS=milvus"):
         load_store(LITE)
-
-
-def test_the_address_of_a_server_goes_with_a_store_that_has_one() -> None:
-    newer = IndexSettings.model_validate({"store": "milvus", "store_url": "http://milvus:19530"})
-    assert newer.vectors == StoreSpec("milvus", "http://milvus:19530")
-    with pytest.raises(ValidationError, match="store is exact"):
-        IndexSettings.model_validate({"store_url": "http://milvus:19530"})
 
 
 class TestPlugin(PluginContract):

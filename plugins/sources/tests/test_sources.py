@@ -7,20 +7,16 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from anaphora_client import AnaphoraClient
 from typer.testing import CliRunner
 
 from cli import add_plugin_commands, app
-from cli.serve import watch
-from cli.shared.state import State
 from plugins.mcp.tools import AskTool
 from plugins.sources.service import follow
 from plugins.sources.tests.web_servers import FakeSite
-from server.chat import ChatService
-from server.store.records import Job
 from testing.plugin import PluginContract
 from tests.eventually import eventually
 from tests.serving import MakeSettings, Running, Serve
@@ -192,26 +188,6 @@ def test_a_source_is_added_read_and_removed_from_a_terminal(command_home: Path, 
     assert "no source" in run("sync", "notes", code=4)
     assert "no folder" in run("add", "typo", str(folder / "typo"), code=3)
     assert "kind folder has no branch" in run("add", "x", str(folder), "-s", "branch=main", code=3)
-
-
-def test_what_waits_for_another_job_says_so_once(capsys: pytest.CaptureFixture[str]) -> None:
-    upload = Job(id="u", kind="upload", collection="docs", state="running", created=1.0, updated=1.0)
-    waiting = upload.model_copy(update={"id": "s", "kind": "sync", "state": "queued"})
-    later = [waiting, waiting, waiting.model_copy(update={"state": "done"})]
-
-    class Busy:
-        @property
-        def admin(self) -> Busy:
-            return self
-
-        async def job(self, job_id: str) -> Job:
-            return later.pop(0)
-
-        async def jobs(self, collection: str) -> list[Job]:
-            return [waiting, upload]
-
-    assert asyncio.run(watch(cast("ChatService", Busy()), State(), waiting)).state == "done"
-    assert capsys.readouterr().err == "Waiting for the job (upload) that works on docs now.\n"
 
 
 class TestPlugin(PluginContract):

@@ -13,8 +13,8 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from plugins.sources.source import Source
 from plugins.sources.tests.connector import Place
-from plugins.sources.tests.web_servers import answer, handler_of
 from tests.http_server import FakeHandler, ServedFake
+from tests.web_site import answer, handler_of
 
 TOKEN = "t0ken"
 PAGE = 1

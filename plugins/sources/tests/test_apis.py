@@ -17,8 +17,8 @@ from plugins.sources.source import Source, SourceError
 from plugins.sources.tests import api_servers
 from plugins.sources.tests.api_servers import TOKEN, FakeApi
 from plugins.sources.tests.connector import ConnectorContract, listed, opened, synced
-from plugins.sources.tests.web_servers import FakeSite, Page, answer, serving
 from tests.http_server import FakeHandler
+from tests.web_site import FakeSite, Page, answer, serving
 
 SERVERS = ("FakeGitHub", "FakeDiscussions", "FakeGitLab", "FakeDiscourse", "FakeConfluence", "FakeCloud")
 

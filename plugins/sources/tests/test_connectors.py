@@ -16,7 +16,8 @@ from plugins.sources.git import GitConnector
 from plugins.sources.mirror import SourceMirror
 from plugins.sources.source import Guard, Source, SourceError, kind_of
 from plugins.sources.tests.connector import ConnectorContract, Place, listed
-from plugins.sources.tests.web_servers import FakeBucket, FakeSite, Page, answer, git_server, serving
+from plugins.sources.tests.web_servers import FakeBucket, git_server
+from tests.web_site import FakeSite, Page, answer, serving
 
 
 @dataclass

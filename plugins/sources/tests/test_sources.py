@@ -16,10 +16,10 @@ from typer.testing import CliRunner
 from cli import add_plugin_commands, app
 from plugins.mcp.tools import AskTool
 from plugins.sources.service import follow
-from plugins.sources.tests.web_servers import FakeSite
 from testing.plugin import PluginContract
 from tests.eventually import eventually
 from tests.serving import MakeSettings, Running, Serve
+from tests.web_site import FakeSite
 
 
 @pytest.fixture

@@ -18,9 +18,9 @@ from plugins.sources.fetcher import Fetcher
 from plugins.sources.mirror import SourceMirror, SyncReport
 from plugins.sources.source import Guard, Source, SourceError
 from plugins.sources.tests.connector import opened
-from plugins.sources.tests.web_servers import FakeSite, Page, answer, serving
 from plugins.sources.web import canonical
 from server.guarded_http import system_addresses
+from tests.web_site import FakeSite, Page, answer, serving
 
 
 @pytest.fixture

@@ -5,9 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
-from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,11 +14,12 @@ from plugins.widget import WidgetSettings
 from plugins.widget.routes import add_widget
 from server.store import turns
 from testing.plugin import PluginContract
-from tests.http_server import FakeHandler, serving
 from tests.openai_server import FakeOpenAIServer
 from tests.rows import ALL
 from tests.serving import MakeSettings, Running, Serve
 from tests.ui.site import violations
+from tests.web_site import FakeSite
+from tests.web_site import Page as HtmlPage
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, FrameLocator, Page
@@ -32,36 +30,22 @@ EVIL = 'Ten weeks <img src=x onerror="window.owned=1"><script>window.owned=1</sc
 PAGE = "<!doctype html><title>Shop</title><h1>Shop</h1><script TAG></script>"
 
 
-class _Pages(FakeHandler, SimpleHTTPRequestHandler):
-    """Serves the files of a folder."""
+class WebSite(FakeSite):
+    """Somebody's web site."""
 
-
-@dataclass
-class WebSite:
-    """Somebody's web site: its folder, and where it is served."""
-
-    folder: Path
-    port: int
-
-    @property
-    def origin(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-    def write(self, running: Running, attributes: str = "", name: str = "index", page: str = PAGE, **more: str) -> str:
+    def write(self, running: Running, attributes: str = "", name: str = "", page: str = PAGE, **more: str) -> str:
         """Write a page that has the script's tag, with more `attributes`, where it says TAG; return its address."""
         tag = {"key": more.get("key") or running.key("visitor"), "collection": more.get("collection", "docs")}
         words = " ".join(f'data-{name}="{value}"' for name, value in tag.items())
         text = page.replace("TAG", f'src="{running.url}/widget.js" {words} {attributes} async')
-        (self.folder / f"{name}.html").write_text(text, "utf-8")
-        return f"{self.origin}/{name}.html"
+        self.pages[f"/{name}"] = HtmlPage(text.encode())
+        return f"{self.url}/{name}"
 
 
 @pytest.fixture
-def web_site(tmp_path: Path) -> Iterator[WebSite]:
-    folder = tmp_path / "site"
-    folder.mkdir()
-    with serving(partial(_Pages, directory=str(folder))) as port:
-        yield WebSite(folder, port)
+def web_site() -> Iterator[WebSite]:
+    with WebSite() as site:
+        yield site
 
 
 @pytest.fixture
@@ -79,7 +63,7 @@ def on_site(web_site: WebSite, serve: Serve, settings_for: MakeSettings) -> OnSi
     """Starts servers whose widget the web site shows: `on_site(model, widget={...}, server={...}, ...)`."""
 
     def start(model: str = "none", widget: dict[str, object] | None = None, **groups: dict[str, object]) -> Running:
-        plugins = {"widget": {"origins": [web_site.origin], **(widget or {})}, **groups.pop("plugins", {})}
+        plugins = {"widget": {"origins": [web_site.url], **(widget or {})}, **groups.pop("plugins", {})}
         running = serve(settings_for(model, plugins=plugins, **groups))
         add_widget(running.app, running.service)
         return running
@@ -96,7 +80,7 @@ def test_a_web_site_shows_the_chat_and_no_other_site_does(
     running = on_site(llm.url, widget={"origins": [here]}, llm={"style": "full"})
     for role in ("visitor", "operator"):
         web_site.write(running, 'data-label="Ask us"', role, key=running.key(role))
-    page.goto(f"{here}/visitor.html")
+    page.goto(f"{here}/visitor")
     page.click("button:text('Ask us')")
     frame = page.frame_locator("iframe")
     for n, question in enumerate(("How long is parental leave?", "And by fax?"), start=1):
@@ -114,7 +98,7 @@ def test_a_web_site_shows_the_chat_and_no_other_site_does(
     assert page.evaluate("window.owned") is None
 
     # A key that may do more is refused.
-    page.goto(f"{here}/operator.html")
+    page.goto(f"{here}/operator")
     page.click("button:text('Ask us')")
     frame.locator("#question").fill("How long is parental leave?")
     frame.locator("#question").press("Enter")
@@ -122,7 +106,7 @@ def test_a_web_site_shows_the_chat_and_no_other_site_does(
     assert "role visitor alone" in frame.locator("article .answer").inner_text()
 
     # The same page at another origin shows no frame of ours.
-    page.goto(f"{web_site.origin}/visitor.html")
+    page.goto(f"{web_site.url}/visitor")
     with page.expect_console_message(lambda message: "frame" in message.text):
         page.click("button:text('Ask us')")
     assert not any(frame.url.startswith(running.url) and frame.locator("#question").count() for frame in page.frames)
@@ -175,7 +159,7 @@ def test_the_site_and_its_visitor_drive_it(page: Page, web_site: WebSite, on_sit
     )
     web_site.write(running, attributes, page=listening)
     inlined = web_site.write(running, 'data-target="#here"', "inline", '<div id="here"></div><script TAG></script>')
-    page.goto(f"{web_site.origin}/")
+    page.goto(f"{web_site.url}/")
     page.wait_for_selector("button:text('Ask us')")
     page.keyboard.press("Control+i")
     frame = page.frame_locator("iframe")
@@ -189,7 +173,7 @@ def test_the_site_and_its_visitor_drive_it(page: Page, web_site: WebSite, on_sit
     with page.expect_request(lambda request: request.url.endswith("/turns")) as request:
         frame.locator("#question").press("Enter")
     assert request.value.post_data_json["page"] == {
-        "url": f"{web_site.origin}/", "title": "Parental leave", "heading": "Applying",
+        "url": f"{web_site.url}/", "title": "Parental leave", "heading": "Applying",
     }  # fmt: skip
     first = frame.locator("article[data-state]")
     first.wait_for()
@@ -293,14 +277,14 @@ def test_typing_finds_sections_and_a_visitor_picks_the_version(
     running = on_site(server={"filters": {"manual": ["version", "language", "nothing"]}})
     versions(running, tmp_path / "manual")
     attributes = {
-        "index": "",
+        "": "",
         "old": """data-where='{"version": "9.2"}'""",
         "off": 'data-search="off"',
         "bad": "data-where=version=9",
     }
     for name, more in attributes.items():
         web_site.write(running, more, name, collection="manual")
-    frame = open_chat(page, f"{web_site.origin}/")
+    frame = open_chat(page, f"{web_site.url}/")
     # What has two values can be picked, the later version last.
     picker = frame.get_by_label("Version")
     picker.wait_for()
@@ -341,14 +325,14 @@ def test_typing_finds_sections_and_a_visitor_picks_the_version(
     page.reload()
     page.click("button:text('Ask the documentation')")
     assert frame.get_by_label("Version").input_value() == "10.0"
-    page.goto(f"{web_site.origin}/old.html")
+    page.goto(f"{web_site.url}/old")
     page.evaluate("anaphora.ask('How long is a backup kept now?')")
     last = frame.locator("article").last
     frame.locator("article:nth-child(2)[data-state=quoted]").wait_for()
     assert "seven days" in last.locator(".answer").inner_text()
     assert frame.get_by_label("Version").count() == 0
 
-    page.goto(f"{web_site.origin}/off.html")
+    page.goto(f"{web_site.url}/off")
     page.click("button:text('Ask the documentation')")
     urls: list[str] = []
     page.on("request", lambda request: urls.append(request.url))
@@ -357,7 +341,7 @@ def test_typing_finds_sections_and_a_visitor_picks_the_version(
     frame.locator("article:nth-child(3)[data-state=quoted]").wait_for()
     assert not any(url.endswith("/search") for url in urls)
     with page.expect_event("pageerror") as error:
-        page.goto(f"{web_site.origin}/bad.html")
+        page.goto(f"{web_site.url}/bad")
     assert "data-where is no object of JSON: version=9" in error.value.message
 
 

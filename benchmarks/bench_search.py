@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.metrics import evaluate, read_qrels
+from evaluation.metrics import evaluate
 from index.collection import Collection
 from index.documents import Document, Section
 from index.encoders import Encoder, Vectors, load_encoder
@@ -40,6 +40,7 @@ from index.passages import split
 from index.query import Passage, Query
 from index.records import embedding_key
 from index.writer import VectorJournal
+from papers.datasets import read_qrels
 from text.sentences import sentence_spans
 from text.words import tokenize
 

@@ -1,4 +1,4 @@
-"""Measures of rankings and of texts, TREC runs and judgements, and how sure a difference is.
+"""Measures of rankings and of texts, TREC runs, and how sure a difference is.
 
 The numbers are those of ir-measures, which comes with the `eval` extra. Ties stay as they were ranked. A measure does
 not depend on the system that is measured.
@@ -75,24 +75,6 @@ def by_parent(run: Run, parents: Mapping[str, Sequence[str]]) -> dict[str, list[
     }
 
 
-def read_qrels(path: Path) -> dict[str, dict[str, int]]:
-    """Judgements from BEIR's TSV (`query-id corpus-id score`, with a heading line) or TREC's four columns.
-
-    Raises ValueError naming the line that is neither.
-    """
-    qrels: dict[str, dict[str, int]] = {}
-    for number, line in _lines(path):
-        fields = line.split("\t") if "\t" in line else line.split()
-        if number == 1 and fields[-1] == "score":
-            continue
-        try:
-            question, item, relevance = (fields[0], fields[-2], int(fields[-1]))
-        except (IndexError, ValueError):
-            raise ValueError(f"{path}, line {number}: expected question, id and relevance, found {line!r}") from None
-        qrels.setdefault(question, {})[item] = relevance
-    return qrels
-
-
 def read_run(path: Path) -> dict[str, list[str]]:
     """A TREC run, each question's ids by falling score; an id may hold spaces.
 
@@ -162,11 +144,6 @@ class Estimate:
     low: float
     high: float
     n: int
-
-    @classmethod
-    def bare(cls, value: float, n: int) -> Estimate:
-        """A figure that has no interval."""
-        return cls(value, float("nan"), float("nan"), n)
 
 
 def estimate(values: Sequence[float], clusters: Sequence[Hashable], resamples: int = RESAMPLES) -> Estimate:

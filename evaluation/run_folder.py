@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
-from evaluation.metrics import Estimate, estimate, estimates, holm, randomisation
+from evaluation.metrics import estimate, estimates, holm, randomisation
 from evaluation.questions import BadRow, BelowThreshold, EvaluationError, MissingSet, Question
 from evaluation.sets import slices
 
@@ -145,10 +145,6 @@ class RunWriter:
 
     seconds: dict[str, float] = field(default_factory=dict)
     began: float = field(default_factory=time.monotonic)
-
-    def note(self, set_name: str, level: str, system: str, measure: str, value: Estimate, part: str = "all") -> None:
-        """Add one figure."""
-        self.metrics.append(Metric(set_name, level, system, part, measure, value.mean, value.low, value.high, value.n))
 
     def write_scores(self, set_name: str, system: str, level: str, scores: Scores) -> None:
         """Keep every question's measures."""

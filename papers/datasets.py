@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from evaluation.metrics import Qrels, read_qrels
+from evaluation.metrics import Qrels
 from evaluation.questions import (
     BadRow,
     MissingSet,
@@ -209,6 +209,27 @@ def load_set(name: str, data: Path | None, split: str = "dev") -> DataSet:
     if name.startswith("product-"):
         return product_pages(data, split, name.removeprefix("product-"))
     return mtrag(data, name.removeprefix("mtrag-"))
+
+
+def read_qrels(path: Path) -> dict[str, dict[str, int]]:
+    """Judgements from BEIR's TSV (`query-id corpus-id score`, with a heading line) or TREC's four columns.
+
+    Raises ValueError naming the line that is neither.
+    """
+    qrels: dict[str, dict[str, int]] = {}
+    for number, line in enumerate(path.read_text("utf-8").split("\n"), start=1):
+        if not line.strip():
+            continue
+        line = line.rstrip("\r")
+        fields = line.split("\t") if "\t" in line else line.split()
+        if number == 1 and fields[-1] == "score":
+            continue
+        try:
+            question, item, relevance = (fields[0], fields[-2], int(fields[-1]))
+        except (IndexError, ValueError):
+            raise ValueError(f"{path}, line {number}: expected question, id and relevance, found {line!r}") from None
+        qrels.setdefault(question, {})[item] = relevance
+    return qrels
 
 
 def _read_qrels(path: Path) -> Qrels:

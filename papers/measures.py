@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from evaluation.metrics import SEED, Estimate
 from evaluation.questions import BadRow, Question
-from evaluation.run_folder import Scores, Test, corrected, tested
+from evaluation.run_folder import Metric, RunWriter, Scores, Test, corrected, tested
 from rewriter.examples import normalised
 from rewriter.protocol import Rewrite
 from text.modules import need_extra
@@ -228,3 +228,15 @@ def paired(
     `place` is set, level and measure; whole clusters are drawn and flipped.
     """
     return corrected([tested(place, pair, values[pair[0]], values[pair[1]], cluster) for pair in pairs])
+
+
+def bare(value: float, n: int) -> Estimate:
+    """A figure that has no interval."""
+    return Estimate(value, float("nan"), float("nan"), n)
+
+
+def note(
+    writer: RunWriter, set_name: str, level: str, system: str, measure: str, value: Estimate, part: str = "all"
+) -> None:
+    """Add one figure to a run."""
+    writer.metrics.append(Metric(set_name, level, system, part, measure, value.mean, value.low, value.high, value.n))

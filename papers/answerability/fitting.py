@@ -14,10 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import regex
 
-from evaluation.metrics import Estimate
 from evaluation.run_folder import RunWriter
 from papers.answerability.collecting import Case, Kind
-from papers.measures import area, calibration_error
+from papers.measures import area, bare, calibration_error, note
 from server.settings.profile import RetrievalProfile
 from server.turn.decision import KINDS, MONOTONE, OTHERS, WITH_QUESTION, Chances, DecisionModel, DecisionModels, decide
 
@@ -143,7 +142,7 @@ def telling(cases: Sequence[Case], predict: Predict, writer: RunWriter) -> list[
                 continue
             auc = area([*good, *bad], [True] * len(good) + [False] * len(bad))
             right = [float(np.mean(np.array(bad) < np.quantile(good, share))) for share in FALSE]
-            writer.note("decision", kind, name, "AUC", Estimate.bare(auc, len(bad)))
+            note(writer, "decision", kind, name, "AUC", bare(auc, len(bad)))
             rows.append([name, kind, str(len(bad)), f"{auc:.3f}", *(f"{value:.2f}" for value in right)])
         asked_alone = [pair for pair in zip(predicted, own, strict=True) if pair[1].kind != "left out"]
         error = calibration_error(
@@ -151,7 +150,7 @@ def telling(cases: Sequence[Case], predict: Predict, writer: RunWriter) -> list[
             [case.right == "answer" for _, case in asked_alone],
             [case.weight for _, case in asked_alone],
         )
-        writer.note("decision", "all", name, "ECE", Estimate.bare(error, len(asked_alone)))
+        note(writer, "decision", "all", name, "ECE", bare(error, len(asked_alone)))
         rows.append([name, "calibration error", str(len(asked_alone)), f"{error:.3f}", *[""] * len(FALSE)])
     return rows
 
@@ -165,7 +164,7 @@ def outcomes(cases: Sequence[Case], predict: Predict, profile: RetrievalProfile,
             made = [decide(chances, profile) for chances, case in zip(predicted, own, strict=True) if case.kind == kind]
             shares = [made.count(outcome) / max(1, len(made)) for outcome in ("answer", "ask", "refuse")]
             for outcome, value in zip(("answered", "asked", "refused"), shares, strict=True):
-                writer.note("decision", kind, name, outcome, Estimate.bare(value, len(made)))
+                note(writer, "decision", kind, name, outcome, bare(value, len(made)))
             rows.append([name, kind, str(len(made)), *(f"{value:.2f}" for value in shares)])
     return rows
 

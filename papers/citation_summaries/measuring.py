@@ -33,7 +33,7 @@ from papers.citation_summaries.setups import (
 )
 from papers.decontextualization.snippets import SET as SNIPPETS
 from papers.decontextualization.snippets import Snippet
-from papers.measures import area, estimate_of, paired, rouge_scorer
+from papers.measures import area, estimate_of, note, paired, rouge_scorer
 from papers.rewrite_checks import EvidenceTexts
 from plugins.evidence.explain import LEAD_NEAR, WhySource
 from plugins.evidence.source import SourcePassage
@@ -89,7 +89,7 @@ class WhyBench:
         for part in ("dev", "fitted", "all"):
             here = [one for one in self.cases if one.id in values and part in (one.part, "all")]
             value = estimate([values[one.id] for one in here], [one.document for one in here])
-            self.writer.note(SET, level, system, measure, value, part)
+            note(self.writer, SET, level, system, measure, value, part)
 
     def compare(self, level: str, measure: str, pairs: Iterable[tuple[str, str]], scores: Scored) -> None:
         """Paired tests on `dev`, papers being what is drawn; one family."""
@@ -223,7 +223,7 @@ def measure_contexts(
             values.append(len(wanted & set(found)) / len(wanted))
             papers.append(one.paper)
     for (used, ranking), (values, papers) in scores.items():
-        writer.note(SNIPPETS, "contexts", f"{used}/{ranking}", "R@5", estimate(values, papers))
+        note(writer, SNIPPETS, "contexts", f"{used}/{ranking}", "R@5", estimate(values, papers))
 
 
 def measure_checks(bench: WhyBench) -> None:
@@ -277,7 +277,7 @@ def measure_checks(bench: WhyBench) -> None:
         )
     for name, rows in pairs.items():
         value = estimate_of(lambda places, rows=rows: auc([rows[i] for i in places]), [one for one, *_ in rows])  # type: ignore[misc]
-        bench.writer.note(SET, "check", name, "AUC of wrong citations", value)
+        note(bench.writer, SET, "check", name, "AUC of wrong citations", value)
 
 
 def _text(ranker: SetupRanker, ranked: Sequence[int]) -> str:

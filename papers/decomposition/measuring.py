@@ -24,7 +24,7 @@ from papers.decomposition.demonstrations import says_something
 from papers.decomposition.registry import recipes_of
 from papers.decomposition.selecting import answered, unlikelihood
 from papers.decomposition.trials import SET, TrialQuestion
-from papers.measures import fisher, tests_of
+from papers.measures import fisher, note, tests_of
 from plugins.evidence.source import numbered_texts
 from server.turn.events import Evidence
 from text.recorder import Recording
@@ -176,7 +176,7 @@ def measure(
         writer.write_rows(rows, SET, name, "answers.jsonl")
     lost = [1 - len(trial.gold & {one.n for one in ranked[:first]}) / len(trial.gold) for trial, ranked, _ in asked]
     lost_on_average = estimate(lost, [trial.question.dialog for trial, _, _ in asked])
-    writer.note(SET, "passage", f"first {first}", "recall lost", lost_on_average)
+    note(writer, SET, "passage", f"first {first}", "recall lost", lost_on_average)
     if BASELINE in scores["answer"]:
         for measured in ("precision", "recall", "F1"):
             writer.tests += tests_of(SET, "passage", measured, BASELINE, scores["passage"], questions)

@@ -22,7 +22,7 @@ from papers.decontextualization.questions import RETRIEVED
 from papers.decontextualization.rules import QuoteAnswer, StandaloneQuote
 from papers.decontextualization.snippets import SET, Snippet
 from papers.decontextualization.variants import StandaloneGiven, StandaloneMethod, StandalonePlan, make_standalone
-from papers.measures import estimate_of
+from papers.measures import estimate_of, note
 from papers.orconvqa.sari import Additions, additions, f1, paired, sari
 from papers.spans import kept, original
 from plugins.evidence.source import SourcePassage, Within, WithinRanking
@@ -202,9 +202,9 @@ def measure(snippets: Sequence[Snippet], found: StandaloneMeasured, writer: RunW
         papers = [one.paper for one in here]
         for measured, known in (("content-SARI", True), ("SARI-add", False)):
             rows = [counted[name][one.id][known] for one in here]
-            writer.note(SET, "additions", name, measured, sari(rows, papers))
+            note(writer, SET, "additions", name, measured, sari(rows, papers))
         changed = [float(made[one.id] != one.quote.snippet) for one in here]
-        writer.note(SET, "additions", name, "changed", estimate(changed, papers))
+        note(writer, SET, "additions", name, "changed", estimate(changed, papers))
         scores = {
             one.id: {"hits": c.hits, "surplus": c.surplus, "misses": c.misses}
             for one in here
@@ -238,9 +238,9 @@ def _guarded(
     ]
     refused = [float(bool(made[one.id].refused)) for one in here]
     for measured, values in (("bytes kept", whole), ("sentences kept", sentences), ("something refused", refused)):
-        writer.note(SET, "guard", name, measured, estimate(values, papers))
+        note(writer, SET, "guard", name, measured, estimate(values, papers))
     if seconds:
-        writer.note(SET, "guard", name, "seconds", estimate(list(seconds), list(range(len(seconds)))))
+        note(writer, SET, "guard", name, "seconds", estimate(list(seconds), list(range(len(seconds)))))
     writer.write_rows(
         (
             {
@@ -277,7 +277,7 @@ def _steps(snippets: Sequence[Snippet], found: StandaloneMeasured, writer: RunWr
             precision, recall = right / max(1, asked), met / max(1, wanted)
             return 2 * precision * recall / (precision + recall) if right else 0.0
 
-        writer.note(SET, "questions", name, "question F1", estimate_of(question_f1, [one.paper for one in here]))
+        note(writer, SET, "questions", name, "question F1", estimate_of(question_f1, [one.paper for one in here]))
 
 
 def _same(one: str, other: str) -> bool:
@@ -301,7 +301,7 @@ def measure_retrieval(
                     top = [passages[place].text for place in ranked if passages[place].text not in shown][:RETRIEVED]
                     values += [float(paragraph in top) for paragraph in wanted]
                     papers += [one.paper] * len(wanted)
-            writer.note(SET, "retrieval", by, measured, estimate(values, papers))
+            note(writer, SET, "retrieval", by, measured, estimate(values, papers))
 
 
 def _compare(

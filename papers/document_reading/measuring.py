@@ -33,7 +33,7 @@ from papers.document_reading.reading import (
     quoted_reading,
     trained_readings,
 )
-from papers.measures import paired, shared_words
+from papers.measures import note, paired, shared_words
 from plugins.evidence.source import Within
 
 SHARES = (1, 5, 10, 20)
@@ -283,7 +283,7 @@ def _arms(ranked: Sequence[Ranked]) -> list[str]:
 def _note(
     writer: RunWriter, level: str, system: str, measured: str, values: Sequence[float], rows: Sequence[Ranked]
 ) -> None:
-    writer.note(SET, level, system, measured, estimate(values, [row.paper.id for row in rows]))
+    note(writer, SET, level, system, measured, estimate(values, [row.paper.id for row in rows]))
 
 
 def _test(

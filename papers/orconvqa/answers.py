@@ -27,7 +27,7 @@ from evaluation.run_folder import Latency, RunWriter, Scores, metrics_of, percen
 from evaluation.sets import Place, placed, quoted_places
 from papers.bench import Bench, index_set
 from papers.datasets import DataSet
-from papers.measures import corpus_bleu, estimate_of, rouge, sentence_bleu
+from papers.measures import bare, corpus_bleu, estimate_of, note, rouge, sentence_bleu
 from server.turn.events import Evidence
 from server.turn.models import TurnModels, answer_style
 from server.turn.run import TurnEngine, TurnInput
@@ -204,11 +204,11 @@ def measure(
     extra = _refusals(done, by_id)
     texts = [plain(turn.answer) for turn in compared.values()]
     bleu, signature = corpus_bleu(texts, [by_id[name].answer for name in compared])
-    extra["answer", "SacreBLEU"] = Estimate.bare(bleu, len(compared))
+    extra["answer", "SacreBLEU"] = bare(bleu, len(compared))
     if signature:
         writer.notes.append(f"SacreBLEU: {signature}.")
     for (level, name), estimate in extra.items():
-        writer.note(chosen.name, level, system, name, estimate)
+        note(writer, chosen.name, level, system, name, estimate)
     seconds = [turn.seconds["total"] for turn in done.values() if "total" in turn.seconds]
     writer.latencies.append(Latency(chosen.name, system, *percentiles(seconds), len(seconds)))
     show(chosen, system, turns, writer)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from evaluation.metrics import Estimate
 from evaluation.questions import JudgedQuestion, dialog_questions, json_rows, present, text
 from evaluation.run_folder import RunWriter, metrics_of
 from papers.datasets import PRODUCT_SOURCE as WHERE
+from papers.measures import bare, note
 from papers.orconvqa import texture
 from papers.orconvqa.relevance import QRelScore
 
@@ -76,5 +76,5 @@ def measure(
         "questions a dialog": len(questions) / max(1, dialogs),
     }
     for measure_name, value in overall.items():
-        writer.note(name, LEVEL, "dialogs", measure_name, Estimate.bare(value, len(questions)))
+        note(writer, name, LEVEL, "dialogs", measure_name, bare(value, len(questions)))
     writer.write_questions(name, questions, lambda question: {"relevant": {"proposition": texts[question.id]}})

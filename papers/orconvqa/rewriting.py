@@ -11,7 +11,7 @@ from evaluation.run_folder import Latency, RunWriter, metrics_of, percentiles
 from index.encoders import Encoder
 from papers import measures
 from papers.datasets import PRODUCT_SOURCE
-from papers.measures import estimate_of, tests_of
+from papers.measures import bare, estimate_of, note, tests_of
 from rewriter.examples import RewriteExample, read_examples
 from rewriter.protocol import Rewrite
 
@@ -79,7 +79,7 @@ def measure(
         writer.write_scores(set_name, name, LEVEL, scores[name])
         writer.metrics += metrics_of(set_name, LEVEL, name, scores[name], by_id)
         for measure_name, one in _overall(asked, [rewrites[question.id] for question in asked], dialogs).items():
-            writer.note(set_name, LEVEL, name, measure_name, one)
+            note(writer, set_name, LEVEL, name, measure_name, one)
         seconds = [rewrite.seconds for rewrite in rewrites.values()]
         writer.latencies.append(Latency(set_name, name, *percentiles(seconds), len(seconds)))
         writer.write_rows(
@@ -138,7 +138,7 @@ def _overall(asked: Sequence[Question], rewrites: Sequence[Rewrite], dialogs: Se
     # Resampling whole corpora would take minutes: BLEU has no interval.
     bleu, _ = measures.corpus_bleu([r.text for r in rewrites], [question.rewrite for question in asked])
     found = {
-        "BLEU": Estimate.bare(bleu, len(asked)),
+        "BLEU": bare(bleu, len(asked)),
         "gate precision": gate("precision"),
         "gate recall": gate("recall"),
         "gate F1": gate("f1"),
@@ -151,5 +151,5 @@ def _overall(asked: Sequence[Question], rewrites: Sequence[Rewrite], dialogs: Se
     ]
     if confident:
         error = measures.calibration_error([one for one, _ in confident], [right for _, right in confident])
-        found["calibration error"] = Estimate.bare(error, len(confident))
+        found["calibration error"] = bare(error, len(confident))
     return found

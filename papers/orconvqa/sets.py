@@ -12,11 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from evaluation.metrics import read_qrels
 from evaluation.questions import ROLES, BadRow, Question, json_row, json_rows, names, present, text
 from evaluation.sets import JudgedLevel
 from papers import datasets
-from papers.datasets import DOC2DIAL_SOURCE, DataSet, Row, doc2dial, proposition_row
+from papers.datasets import DOC2DIAL_SOURCE, DataSet, Row, doc2dial, proposition_row, read_qrels
 from rewriter.protocol import Conversation, Message
 
 DOMAINS = ("dmv", "ssa", "studentaid", "va")

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from evaluation import metrics
-from evaluation.metrics import FULL_MEASURES, by_parent, evaluate, per_question, read_qrels, read_run, run_lines
+from evaluation.metrics import FULL_MEASURES, by_parent, evaluate, per_question, read_run, run_lines
+from papers.datasets import read_qrels
 from papers.orconvqa.pools import by_document
 
 QRELS = {"q1": {"a": 1, "b": 1}, "q2": {"c": 1}, "q3": {"d": 1}}

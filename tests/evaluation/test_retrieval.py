@@ -11,9 +11,10 @@ from typer.testing import CliRunner, Result
 from cli import app
 from cli.shared.error_handler import ExitCode
 from evaluation import run_folder
-from evaluation.metrics import FULL_MEASURES, per_question, read_qrels, read_run
+from evaluation.metrics import FULL_MEASURES, per_question, read_run
 from evaluation.retrieval import SYSTEM
 from evaluation.run_folder import parse_gate
+from papers.datasets import read_qrels
 from tests.evaluation import evaluation_data as data
 
 

@@ -14,11 +14,12 @@ from typer.testing import CliRunner, Result
 
 from cli import app as product
 from evaluation import run_folder
-from evaluation.metrics import FULL_MEASURES, per_question, read_qrels, read_run
+from evaluation.metrics import FULL_MEASURES, per_question, read_run
 from evaluation.questions import EvaluationError, Question
 from index.query import Hit, Passage
 from index.rerank import CrossEncoderReranker, Scores
 from papers.bench import collect_rewrites
+from papers.datasets import read_qrels
 from papers.orconvqa.__main__ import app
 from papers.systems import System, parse
 from rewriter.protocol import Conversation, Rewrite, Term

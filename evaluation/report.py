@@ -299,27 +299,6 @@ def failure_counts(rows: Sequence[Mapping[str, Any]]) -> Table:
     return Table(["stage", "failures", "confirmed", *labels], cells)
 
 
-def failure_lines(row: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """A failure as pairs of a name and a text, what is empty left out."""
-    holding = set(row.get("holding", ()))
-    sources = [f"[{n}] {title}{' (holds it)' if n in holding else ''}" for n, title in enumerate(row["evidence"], 1)]
-    same = row["search_question"].casefold() == row["question"].casefold()
-    pairs = [
-        *(("before", line) for line in row["history"]),
-        ("question", row["question"]),
-        ("searched for", "" if same else row["search_question"]),
-        ("a person's rewrite", row["rewrite"]),
-        ("expected", row["expected"] or ("" if row["quotes"] else "nothing: the documents do not say")),
-        *(("in the document", f"{quote['document']}: {quote['quote']}".removeprefix(": ")) for quote in row["quotes"]),
-        (row["status"], row["answer"] or "(no answer)"),
-        ("evidence", "; ".join(sources) or "none"),
-        (f"{'confirmed' if row['confirmed'] else 'not confirmed'} with", row["oracle"]),
-        ("answer then", row["oracle_answer"]),
-        ("trace", f"anaphora trace show {row['trace']}" if row["trace"] else ""),
-    ]
-    return [(name, text) for name, text in pairs if text]
-
-
 def headline(run: EvaluationRun, rows: Sequence[Mapping[str, Any]]) -> str:
     """How many answers were right."""
     judged = next((metric.n for metric in run.metrics if (metric.part, metric.measure) == ("all", "right")), 0)
@@ -343,7 +322,6 @@ def html(run: EvaluationRun, comparison: Comparison | None = None) -> str:
             ],
             counts=failure_counts(failed) if failed else None,
             most=MOST_FAILURES,
-            failure_lines=failure_lines,
             summaries=summaries(run, intervals=True),
             tests=tests(run.tests),
             parts=parts(run),

@@ -21,7 +21,7 @@ from index.documents import Document, MetadataValue
 from index.encoders import CachedVectors, Encoder, Vectors
 from index.errors import CollectionCorrupt, CollectionMismatch, CollectionNotFound, IndexingError, InvalidName
 from index.fusion import CONFIDENCE_RANK, DEFAULT_K, document_prior, fuse, query_confidence
-from index.lexical import Bm25s, LexicalIndex, NoTerms
+from index.lexical import Bm25s, LexicalIndex
 from index.query import Hit, Passage, Query, Where
 from index.records import DocumentInfo, FileRecord, Records
 from index.stores import EXACT, Mask, Neighbours, OpenTerms, StoreSpec, delete_vectors, load_store
@@ -91,7 +91,7 @@ class _Generation:
 
     def _open_lexical(self, version: Version) -> LexicalIndex:
         if not version.manifest.terms:
-            return NoTerms()
+            return Bm25s()
         languages = version.manifest.languages
         if isinstance(self._vectors, OpenTerms):
             return self._vectors.terms(languages)

@@ -36,22 +36,27 @@ class LexicalIndex(Protocol):
 
 
 class Bm25s:
-    """BM25 by bm25s: scores are computed when the index is built, and summed at search."""
+    """BM25 by bm25s: scores are computed when the index is built, and summed at search.
 
-    def __init__(self, engine: Any, languages: Sequence[str] = (ENGLISH,)) -> None:
-        """`languages` are those whose stems its passages were given as."""
-        self._engine = engine
-        self._languages = languages
+    `languages` are those whose stems its passages were given as. Passages without a single term, which bm25s cannot
+    hold, have no `engine`, and none of the `rows` is found.
+    """
+
+    def __init__(self, engine: Any = None, languages: Sequence[str] = (ENGLISH,), rows: int = 0) -> None:
+        self._engine, self._languages = engine, languages
+        self._rows = int(engine.scores["num_docs"]) if engine else rows
 
     @classmethod
     def build(cls, corpus: Iterable[Sequence[str]], k1: float = K1) -> Bm25s:
-        """Index passages given as their terms, row by row; at least one passage has a term."""
+        """Index passages given as their terms, row by row."""
         import bm25s
 
         # It asks for its own remarks to be logged, however they are.
         logging.getLogger("bm25s").setLevel(logging.WARNING)
         vocabulary: dict[str, int] = {}
         ids = [[vocabulary.setdefault(term, len(vocabulary)) for term in terms] for terms in corpus]
+        if not vocabulary:
+            return cls(rows=len(ids))
         engine = bm25s.BM25(k1=k1, b=B, method="lucene")
         engine.index((ids, vocabulary), create_empty_token=False, show_progress=False)
         return cls(engine)
@@ -67,7 +72,7 @@ class Bm25s:
             raise CollectionCorrupt(f"the BM25 index in {folder} cannot be read ({error}): index again") from error
 
     def search(self, text: str, k: int, mask: Mask | None = None) -> list[int]:
-        terms = self._engine.get_tokens_ids(tokenize(text, self._languages))
+        terms = self._numbers(text)
         if not terms or k < 1:
             return []
         scores = self._engine.get_scores_from_ids(terms, weight_mask=mask)
@@ -78,10 +83,12 @@ class Bm25s:
 
     def scores(self, text: str) -> Scores:
         """`(rows,)`: every row's score, 0 for one that shares no term with the text."""
-        terms = self._engine.get_tokens_ids(tokenize(text, self._languages))
-        rows = int(self._engine.scores["num_docs"])
-        scores: Scores = self._engine.get_scores_from_ids(terms) if terms else np.zeros(rows, dtype=np.float32)
+        terms = self._numbers(text)
+        scores: Scores = self._engine.get_scores_from_ids(terms) if terms else np.zeros(self._rows, dtype=np.float32)
         return scores
+
+    def _numbers(self, text: str) -> list[int]:
+        return list(self._engine.get_tokens_ids(tokenize(text, self._languages))) if self._engine else []
 
     def weights(self) -> Weigh:
         """Return each term's contribution to a row's score, for a store that ranks by words itself."""
@@ -100,16 +107,3 @@ class Bm25s:
     def save(self, folder: Path) -> None:
         """Write the index into a new folder."""
         self._engine.save(str(folder), show_progress=False)
-
-
-class NoTerms:
-    """Stands in for an index over `rows` passages without a single term, which bm25s cannot hold."""
-
-    def __init__(self, rows: int = 0) -> None:
-        self._rows = rows
-
-    def search(self, text: str, k: int, mask: Mask | None = None) -> list[int]:
-        return []
-
-    def scores(self, text: str) -> Scores:
-        return np.zeros(self._rows, dtype=np.float32)

@@ -12,7 +12,7 @@ import regex
 from index.documents import Document, Section
 from index.encoders import TextEncoder, Vectors
 from index.fusion import fuse
-from index.lexical import K1, Bm25s, NoTerms
+from index.lexical import K1, Bm25s
 from server.turn.events import Evidence
 from text.blocks import blocks
 from text.sentences import sentence_spans, sentences
@@ -98,8 +98,7 @@ class Within:
         self.texts = list(texts)
         self._encoder = encoder
         self._vectors = vectors
-        terms = [tokenize(text) for text in self.texts]
-        self._lexical: Bm25s | NoTerms = Bm25s.build(terms, k1) if any(terms) else NoTerms(len(terms))
+        self._lexical = Bm25s.build(map(tokenize, self.texts), k1)
 
     def rank(self, query: str, k: int, by: WithinRanking = "fused") -> list[int]:
         """Places of at most `k` texts, best first; without an encoder by BM25 alone."""

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -194,7 +194,7 @@ class RerankerFamily(Family):
 
     def open(self, recipe: Recipe, folder: Path, callback: Callable[[str], None]) -> None:
         """The cross-encoder that training begins with, its lower layers frozen where the recipe says so."""
-        self._part = part = _part(recipe)
+        self._part = part = cast("RerankerModelPart", recipe.model)
         self._seed = recipe.seed
         put_tokenizer(part.base, folder, callback)
         self._reader = PairReader(folder / TOKENIZER, part.asking)
@@ -235,7 +235,7 @@ class RerankerFamily(Family):
 
         Its effect among all passages is measured by `anaphora eval retrieval`.
         """
-        part = _part(recipe)
+        part = cast("RerankerModelPart", recipe.model)
         reader = PairReader(folder / TOKENIZER, part.asking)
         features = rerank_features([*dev, *test], reader, part, recipe.seed, train=False)
         groups = [features[n] for n in range(len(features))]
@@ -251,11 +251,6 @@ class RerankerFamily(Family):
             "map_teacher": [_precision(group, group.scores) for group in groups if group.scores is not None],
         }
         return {}, {name: round(float(np.mean(values)), 4) for name, values in means.items() if values}
-
-
-def _part(recipe: Recipe) -> RerankerModelPart:
-    assert isinstance(recipe.model, RerankerModelPart)
-    return recipe.model
 
 
 def _precision(group: RankedGroup, scores: Sequence[float]) -> float:

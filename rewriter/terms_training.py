@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -308,7 +308,7 @@ class TermFamily(Family):
 
     def open(self, recipe: Recipe, folder: Path, callback: Callable[[str], None]) -> None:
         """The encoder with fresh heads, or with the weights that the recipe goes on from."""
-        self._part = part = _part(recipe)
+        self._part = part = cast("TermModelPart", recipe.model)
         self._stage, self._seed = recipe.stage, recipe.seed
         put_tokenizer(part.base, folder, callback)
         self._reader = ConversationReader.open(folder / TOKENIZER)
@@ -366,7 +366,7 @@ class TermFamily(Family):
     ) -> tuple[dict[str, Any], dict[str, float]]:
         """Precision, recall and F1 of the appended stems, F1 and AUC of the gate; all on both sides together."""
         reader = ConversationReader.open(folder / TOKENIZER)
-        part = _part(recipe)
+        part = cast("TermModelPart", recipe.model)
         held_out = term_features([*dev, *test], reader, part, recipe.seed, train=False)
         judged = judge(TermScorer(folder / MODEL, reader.vocabulary), held_out.items)
         gate = fit(judged.gate.tolist(), judged.needed.tolist(), part.gate_threshold)
@@ -379,8 +379,3 @@ class TermFamily(Family):
             "gate_auc": judged.gate_auc(),
         }
         return {"gate": gate.as_dict()}, {name: round(value, 4) for name, value in scores.items()}
-
-
-def _part(recipe: Recipe) -> TermModelPart:
-    assert isinstance(recipe.model, TermModelPart)
-    return recipe.model

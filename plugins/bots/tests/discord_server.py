@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterable
 from typing import Any
 
 from aiohttp import WSMsgType, web
+
+from plugins.bots.tests.chat_service import FakeChatService
 
 BOT, GUILD, CHANNEL, ADA, BEN = "1", "10", "20", "2", "3"
 TIME = "2026-01-01T00:00:00.000000+00:00"
@@ -62,25 +62,18 @@ def reply(data: object, status: int = 200) -> web.Response:
     return web.Response(body=json.dumps(data).encode(), status=status, content_type="application/json")
 
 
-class FakeDiscord:
-    """Records the calls of a bot, and lets a test say what people do."""
+class FakeDiscord(FakeChatService):
+    """The service with a server, a channel and two people."""
+
+    intents = 0
 
     def __init__(self) -> None:
-        self.calls: asyncio.Queue[tuple[str, dict[str, Any]]] = asyncio.Queue()
-        self.connected = asyncio.Event()
-        self.intents = 0
-        self._socket: web.WebSocketResponse
-        self._ids, self._sent = itertools.count(100), itertools.count(1)
-
-    async def call(self, end: str) -> dict[str, Any]:
-        """Return the body of the next call, whose path must end so."""
-        path, body = await asyncio.wait_for(self.calls.get(), 120)
-        assert path.endswith(end), (path, body)
-        return body
+        super().__init__()
+        self._sent = itertools.count(1)
 
     async def message(self, content: str, channel: str = CHANNEL, author: str = ADA) -> str:
         """Let somebody write; return the message's id."""
-        identity = str(next(self._ids))
+        identity = str(next(self.ids))
         mentions = (BOT,) if f"<@{BOT}>" in content else ()
         body = message(identity, channel, author, content, mentions)
         await self.send("MESSAGE_CREATE", {**body, "member": member(author)})
@@ -89,7 +82,7 @@ class FakeDiscord:
     async def press(self, custom_id: str, channel: str) -> None:
         """Let somebody press a button of a message."""
         await self.send("INTERACTION_CREATE", {
-            "id": str(next(self._ids)), "application_id": BOT, "type": 3, "token": "token", "version": 1,
+            "id": str(next(self.ids)), "application_id": BOT, "type": 3, "token": "token", "version": 1,
             "data": {"custom_id": custom_id, "component_type": 2}, "channel_id": channel, "guild_id": GUILD,
             "channel": thread(channel, "t") | {"permissions": "0"}, "member": member(BEN) | {"permissions": "0"},
             "message": message("90", channel, BOT, "answer"), "locale": "en-US", "entitlements": [],
@@ -99,7 +92,7 @@ class FakeDiscord:
     async def send(self, event: str, data: dict[str, Any]) -> None:
         """Send an event."""
         await self.connected.wait()
-        await self._socket.send_json({"op": 0, "t": event, "s": next(self._sent), "d": data})
+        await self.socket.send_json({"op": 0, "t": event, "s": next(self._sent), "d": data})
 
     async def _route(self, request: web.Request) -> web.Response:
         path = request.match_info["path"]
@@ -120,10 +113,10 @@ class FakeDiscord:
             return reply(channel)
         if path.startswith("interactions/"):
             return reply({"interaction": {"id": path.split("/")[1], "type": 3}})
-        return reply(message(str(next(self._ids)), path.split("/")[1], BOT, body.get("content", "")))
+        return reply(message(str(next(self.ids)), path.split("/")[1], BOT, body.get("content", "")))
 
     async def _gateway(self, request: web.Request) -> web.WebSocketResponse:
-        self._socket = socket = web.WebSocketResponse()
+        self.socket = socket = web.WebSocketResponse()
         await socket.prepare(request)
         await socket.send_json({"op": 10, "d": {"heartbeat_interval": 45_000}})
         async for frame in socket:
@@ -136,16 +129,5 @@ class FakeDiscord:
                 await self.send("GUILD_CREATE", guild())
         return socket
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[str]:
-        """Serve; yield the address without its scheme."""
-        app = web.Application()
-        app.router.add_get("/gateway/", self._gateway)
-        app.router.add_route("*", "/api/{path:.+}", self._route)
-        runner = web.AppRunner(app, shutdown_timeout=1)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        try:
-            yield f"127.0.0.1:{runner.addresses[0][1]}"
-        finally:
-            await runner.cleanup()
+    def routes(self) -> Iterable[web.RouteDef]:
+        return web.get("/gateway/", self._gateway), web.route("*", "/api/{path:.+}", self._route)

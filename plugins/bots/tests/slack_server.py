@@ -2,36 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
-import itertools
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterable
 from typing import Any
 
-from aiohttp import WSMsgType, web
+from aiohttp import web
+
+from plugins.bots.tests.chat_service import FakeChatService
 
 TEAM, BOT, APP_TOKEN, BOT_TOKEN = "T1", "UBOT", "xapp-1-test", "xoxb-test"
 
 
-class FakeSlack:
-    """Records the calls of a bot, and lets a test say what people do."""
-
-    def __init__(self) -> None:
-        self.calls: asyncio.Queue[tuple[str, dict[str, Any]]] = asyncio.Queue()
-        self.connected = asyncio.Event()
-        self.acknowledged: list[str] = []
-        self._socket: web.WebSocketResponse
-        self._times = itertools.count(1)
-
-    async def call(self, method: str) -> dict[str, Any]:
-        """Return the arguments of the next call, which must be of this method."""
-        name, values = await asyncio.wait_for(self.calls.get(), 120)
-        assert name == method, (name, values)
-        return values
+class FakeSlack(FakeChatService):
+    """The service with a channel and two people."""
 
     async def message(self, text: str, *, thread: str = "", kind: str = "message", user: str = "UADA") -> str:
         """Let somebody write in channel C1; return the message's time."""
-        at = f"{next(self._times)}.000100"
+        at = f"{next(self.ids)}.000100"
         event = {"type": kind, "user": user, "text": text, "ts": at, "channel": "C1", "channel_type": "channel"}
         await self.send("events_api", {"event": event | ({"thread_ts": thread} if thread else {}), "team_id": TEAM})
         return at
@@ -49,8 +35,8 @@ class FakeSlack:
         """Send an envelope."""
         await self.connected.wait()
         body = {"api_app_id": "A1", "type": "event_callback", "event_id": "Ev1", "event_time": 1, **payload}
-        envelope = {"envelope_id": str(next(self._times)), "type": kind, "payload": body}
-        await self._socket.send_json({**envelope, "accepts_response_payload": False})
+        envelope = {"envelope_id": str(next(self.ids)), "type": kind, "payload": body}
+        await self.socket.send_json({**envelope, "accepts_response_payload": False})
 
     async def _method(self, request: web.Request) -> web.Response:
         name = request.match_info["method"]
@@ -64,29 +50,16 @@ class FakeSlack:
             about = {"url": "https://x.slack.com/", "team": "x", "user": "bot", "bot_id": "B1"}
             return web.json_response({"ok": True, "team_id": TEAM, "user_id": BOT, **about})
         await self.calls.put((name, values))
-        return web.json_response({"ok": True, "channel": values.get("channel"), "ts": f"{next(self._times)}.000200"})
+        return web.json_response({"ok": True, "channel": values.get("channel"), "ts": f"{next(self.ids)}.000200"})
 
     async def _link(self, request: web.Request) -> web.WebSocketResponse:
-        self._socket = socket = web.WebSocketResponse()
+        self.socket = socket = web.WebSocketResponse()
         await socket.prepare(request)
         await socket.send_json({"type": "hello", "num_connections": 1, "connection_info": {"app_id": "A1"}})
         self.connected.set()
-        async for message in socket:
-            if message.type is WSMsgType.TEXT:
-                self.acknowledged.append(message.json()["envelope_id"])
+        async for _acknowledgement in socket:
+            pass
         return socket
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[str]:
-        """Serve; yield the address of the API."""
-        app = web.Application()
-        app.router.add_post("/api/{method}", self._method)
-        app.router.add_get("/link", self._link)
-        runner = web.AppRunner(app, shutdown_timeout=1)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        try:
-            yield f"http://127.0.0.1:{runner.addresses[0][1]}/api/"
-        finally:
-            await runner.cleanup()
+    def routes(self) -> Iterable[web.RouteDef]:
+        return web.post("/api/{method}", self._method), web.get("/link", self._link)

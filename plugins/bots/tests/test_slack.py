@@ -29,9 +29,9 @@ async def bot(running: Running, collection: str = "") -> AsyncIterator[FakeSlack
     slack = FakeSlack()
     tokens = {"slack_app_token": APP_TOKEN, "slack_bot_token": BOT_TOKEN}
     own = BotSettings.model_validate({**tokens, "server": running.url, "collection": collection})
-    async with slack.running() as api, BotClient(own) as client:
+    async with slack.running() as host, BotClient(own) as client:
         assert await client.problem() == ""
-        answering = asyncio.create_task(run(client, own, api))
+        answering = asyncio.create_task(run(client, own, f"http://{host}/api/"))
         try:
             yield slack
         finally:

@@ -14,7 +14,7 @@ from cli.shared.state import state_of
 from papers.command_line import Data, data_folder, paper_app
 
 RECIPE = Path(__file__).parent / "recipes" / "support.toml"
-ROWS = 20_000
+ROWS = 90_000
 BASE = "ms-marco-minilm-l12"
 PACKAGED = Path(str(files("rewriter") / "default_support"))
 FITTED = ("uv", "mkdocs-material")

@@ -23,7 +23,7 @@ from papers.contradiction.pairs import SAID, statements
 from server.turn.events import Evidence
 from server.turn.evidence import numbered
 from server.turn.prompt import count_tokens
-from server.turn.support import PairModel, PairReading, SupportScorer, is_read, is_turned, joined, plain, read_beside
+from server.turn.support import PairModel, PairReading, SupportScorer, is_read, joined, plain, read_beside
 from server.turn.tables import with_rows_said
 from text.words import stems
 
@@ -54,12 +54,10 @@ class Checked:
     lexical: float
     readings: tuple[PairReading, ...]
     """None where the model is not asked."""
-    turned: bool
-    """Whether words show that it is."""
 
     def judgement(self) -> tuple[float, bool]:
         """Return its score, and whether it counts as contradicted."""
-        return joined(self.lexical, self.readings, turned=self.turned) if self.readings else (self.lexical, False)
+        return joined(self.lexical, self.readings) if self.readings else (self.lexical, False)
 
 
 def page_cases(pages: Iterable[Page], rng: random.Random, per_page: int = 12) -> Iterator[Case]:
@@ -165,8 +163,7 @@ def checked(cases: Sequence[Case], model: PairModel, advance: Callable[[], None]
         scorer, cited = SupportScorer(case.passages), range(1, case.cited + 1)
         read = cited if is_read(case.statement, scorer, cited) else ()
         readings = tuple(read_beside(model, scorer, case.statement, case.question, n) for n in read)
-        turned_ = is_turned(case.statement, scorer, cited)
-        found.append(Checked(case, scorer.score(case.statement, cited), readings, turned_))
+        found.append(Checked(case, scorer.score(case.statement, cited), readings))
         advance()
     return found
 
@@ -194,7 +191,7 @@ def rows(found: Sequence[Checked], threshold: float) -> list[list[str]]:
     return table
 
 
-def fitted(found: Sequence[Checked], kept: float = 0.9) -> list[float]:
+def fitted(found: Sequence[Checked], kept: float = 0.8) -> list[float]:
     """Bias and weights of the lexical score and of what was read, by logistic regression: true against everything else.
 
     The bias is moved so that the share `kept` of true answers comes at or above the threshold.
@@ -203,7 +200,7 @@ def fitted(found: Sequence[Checked], kept: float = 0.9) -> list[float]:
 
     from server.turn.support import SUPPORTED, best_reading, log_odds
 
-    found = [one for one in found if one.readings and not one.turned]
+    found = [one for one in found if one.readings]
     best = [best_reading(one.readings) for one in found]
     x = np.array([[1.0, one.lexical, log_odds(b.supported)] for one, b in zip(found, best, strict=True)])
     y = np.array([one.case.kind == "true" for one in found], dtype=float)

@@ -25,7 +25,7 @@ from text.words import negations, stems
 Label: TypeAlias = Literal["supported", "contradicted", "neither"]
 LABELS: tuple[Label, ...] = ("supported", "contradicted", "neither")
 
-MOST_OF_A_KIND = 4000
+MOST_OF_A_KIND = 14_000
 SHARES = {"page": 0.22, "answer": 0.56, "proposition": 0.22}
 """Of the turned rows, where there are enough; sentences of pages alone are too easy."""
 TURNED_OF_ONE = 2
@@ -38,7 +38,7 @@ APART = 0.75
 """A sentence of whose content a window holds more may be said there too."""
 ASKED = 0.85
 """Share of answers that are read behind their question, as all are when served."""
-PER_PAGE = 30
+PER_PAGE = 60
 """Sentences of one page at most."""
 
 

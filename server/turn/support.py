@@ -384,9 +384,9 @@ ONNX_FILE, DESCRIPTION = "model.onnx", "support.json"
 FORMAT = 1
 READINGS = 12
 """Pairs that are read of one answer at most: some 100 ms on two cores."""
-CONTRADICTED = 0.5
-"""From this chance on, a passage says something else."""
-BIAS, LEXICAL, READ = 1.46, 0.59, 0.67
+CONTRADICTED = 0.9
+"""From this chance on, a passage says something else; chosen in `docs/lab/citations.md`."""
+BIAS, LEXICAL, READ = 0.31, 0.94, 0.69
 """Weights of the lexical score and of the log-odds of support as read; fitted in `docs/lab/citations.md`."""
 
 
@@ -446,8 +446,7 @@ def verify(
             continue
         left -= len(cited)
         readings = [read_beside(model, scorer, judged.text, question, n) for n in cited]
-        turned = is_turned(judged.text, scorer, cited)
-        score, contradicted = joined(event.score, readings, turned=turned)
+        score, contradicted = joined(event.score, readings)
         if (score, contradicted) != (event.score, event.contradicted):
             supported = score >= SUPPORTED and not contradicted
             changed.append(
@@ -471,21 +470,15 @@ def read_beside(model: PairModel, scorer: SupportScorer, statement: str, questio
     return model.read(statement_text(statement, question), evidence_text(*scorer.around(statement, n)))
 
 
-def joined(score: float, readings: Sequence[PairReading], *, turned: bool = False) -> tuple[float, bool]:
+def joined(score: float, readings: Sequence[PairReading]) -> tuple[float, bool]:
     """Return the lexical score and the readings of each cited passage as one score, and whether it is contradicted.
 
     Passages support a statement together, so the best reading counts; it is contradicted where no passage supports it
-    and the best one says something else. Where words show that it is `turned`, no reading raises the score.
+    and the best one says something else.
     """
     best = best_reading(readings)
-    odds = BIAS + LEXICAL * score + READ * log_odds(best.supported)
-    chance = min(1 / (1 + math.exp(-odds)), score if turned else 1.0)
+    chance = 1 / (1 + math.exp(-(BIAS + LEXICAL * score + READ * log_odds(best.supported))))
     return round(chance, 3), best.contradicted >= CONTRADICTED and chance < SUPPORTED
-
-
-def is_turned(statement: str, scorer: SupportScorer, cited: Sequence[int]) -> bool:
-    """Return whether words show it: a number that no cited passage has, or a negation on one side alone."""
-    return scorer.flips(statement, cited) or scorer.loses_number(statement, cited)
 
 
 def best_reading(readings: Sequence[PairReading]) -> PairReading:

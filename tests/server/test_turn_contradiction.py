@@ -150,13 +150,6 @@ def test_the_joined_score_follows_each_of_its_parts() -> None:
     assert joined(1.0, [SURE, TURNED]) == joined(1.0, [SURE])
 
 
-def test_no_reading_raises_the_score_of_what_words_show_to_be_turned() -> None:
-    statement = judged("Parental leave lasts nine weeks.", 1), judged("It may not be taken in two parts.", 1)
-    assert verify(statement, SCORER, Reader(lambda *_: SURE)) == []  # type: ignore[arg-type]
-    events = verify(statement, SCORER, Reader(lambda *_: TURNED))  # type: ignore[arg-type]
-    assert [event.contradicted for event in events] == [True, True]
-
-
 def test_the_packaged_model_reads(model_home: Path) -> None:
     model = open_pairs(Settings(home=model_home))
     assert model is not None
@@ -164,6 +157,25 @@ def test_the_packaged_model_reads(model_home: Path) -> None:
     true, turned = (model.read(f"Entries are kept for {days} days.", evidence_) for days in ("seven", "thirty"))
     assert true.supported > 0.8 > true.contradicted
     assert turned.contradicted > 0.5 > turned.supported
+
+
+@pytest.mark.parametrize(
+    ("statement", "borne_out"),
+    [
+        ("Leave for new parents lasts ten weeks.", True),
+        ("You may take it in two parts.", True),
+        ("Parental leave lasts nine weeks.", False),
+        ("Parental leave lasts ten days.", False),  # which shares all but one of its words
+        ("It may not be taken in two parts.", False),
+    ],
+)
+def test_the_packaged_model_tells_a_paraphrase_from_what_turns_the_passage(
+    model_home: Path, statement: str, borne_out: bool
+) -> None:
+    model = open_pairs(Settings(home=model_home))
+    assert model is not None
+    [event] = verify([judged(statement, 1)], SCORER, model, "How long is parental leave?")
+    assert (event.supported, event.contradicted) == (borne_out, not borne_out)
 
 
 def test_a_large_model_s_contradicted_sentence_is_told_before_the_turn_is_done() -> None:

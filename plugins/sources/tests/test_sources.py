@@ -144,9 +144,10 @@ def test_a_watched_folder_and_what_is_due_are_read_by_themselves(running: Runnin
     async def look() -> None:
         following = asyncio.create_task(follow(running.service, 0.1))
         try:
-            for number in range(600):
-                # Whoever watches needs a moment to begin.
-                (folder / "two.md").write_text(f"# Two\n\nThe canteen closes at {number}.\n", "utf-8")
+            for number in range(2000):
+                # Whoever watches needs a moment to begin, and a busy machine time to read before the next change.
+                if number % 10 == 0:
+                    (folder / "two.md").write_text(f"# Two\n\nThe canteen closes at {number}.\n", "utf-8")
                 await asyncio.sleep(0.1)
                 ids = [
                     row.id for name in ("docs", "other") for row in await running.service.collections.documents(name)
@@ -157,7 +158,7 @@ def test_a_watched_folder_and_what_is_due_are_read_by_themselves(running: Runnin
         finally:
             following.cancel()
 
-    running.call(look(), 120)
+    running.call(look(), 240)
     # The documents are there a moment before it is noted when they are read again.
     eventually(lambda: ask(running, "GET", "/v1/sources/due")["due"] > time.time() + 3000)
     with running.client() as client:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -18,6 +19,7 @@ from server.store import Database, StoreError
 from testing.plugin import PluginContract
 from tests.index.test_workers import docs, written
 from tests.index.test_workers import run as index_docs
+from tests.installed import ROOT
 from tests.several import fleet
 from text import modules
 from text.modules import PluginError
@@ -89,7 +91,9 @@ with RayWorkers() as workers:
 def test_ray_writes_what_one_process_writes(tmp_path: Path, docs: Path) -> None:
     index_docs(tmp_path / "alone", docs)
     command = [sys.executable, "-P", "-c", INDEX, str(tmp_path / "shared"), str(docs)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=500)
+    # The encoder is of the tests, which are not installed.
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=500, env=environment)
     assert done.returncode == 0, done.stderr
     assert written(tmp_path / "shared") == written(tmp_path / "alone")
 

@@ -48,11 +48,11 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A base as the registry has it: an int8 ONNX file and its tokenizer."""
     import torch
 
+    torch.manual_seed(0)
     torch_base = make_base(tmp_path_factory.mktemp("bases") / "torch", layers=3)
     folder = torch_base.with_name("base")
     folder.mkdir()
     model = pretrained(str(torch_base))
-    torch.manual_seed(1)
     with torch.no_grad():
         for weight in model.parameters():  # equal ones would become one in the file
             weight.add_(0.02 * torch.randn_like(weight))
@@ -70,8 +70,8 @@ def trained(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "name": "tiny",
         "model": {"family": "support", "base": str(base), "layers": 2, "frozen": 1},
         "stage": {
-            "data": [{"path": "pairs.jsonl", "hold_out": 0.2}], "steps": 150, "batch": 16, "warmup": 1,
-            "learning_rate": 2e-3, "evaluate_every": 75, "save_every": 75,
+            "data": [{"path": "pairs.jsonl", "hold_out": 0.2}], "steps": 200, "batch": 16, "warmup": 1,
+            "learning_rate": 1e-3, "evaluate_every": 100, "save_every": 100,
         },
     }  # fmt: skip
     return train(Recipe.model_validate(recipe), data, folder, machine=MACHINE, callback=lambda _: None)

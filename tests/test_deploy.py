@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -314,6 +316,8 @@ def test_the_image_is_small_and_without_root() -> None:
     ("file", "version"),
     [
         ("CITATION.cff", r"^version: (.+)$"),
+        ("README.md", r'alt="Version ([\d.]+),'),
+        ("docs/images/badges.svg", r'aria-label="Version ([\d.]+),'),
         ("client/pyproject.toml", r'^version = "(.+)"$'),
         ("deploy/compose.yaml", r"ANAPHORA_IMAGE:-anaphora:(.+)}$"),
         ("deploy/helm/anaphora/Chart.yaml", r"^version: (.+)$"),
@@ -324,6 +328,27 @@ def test_the_image_is_small_and_without_root() -> None:
 def test_the_version_is_that_of_the_project(file: str, version: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     assert re.findall(version, (ROOT / file).read_text("utf-8"), re.MULTILINE) == [project["version"]]
+
+
+def test_what_a_registry_shows_leads_to_the_repository(tmp_path: Path) -> None:
+    release = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text("utf-8"))
+    (step,) = [one for one in release["jobs"]["wheel"]["steps"] if "registry's page" in one.get("name", "")]
+    at = "https://forge.example.org/docs/anaphora"
+    for project in (".", "client"):
+        (tmp_path / project).mkdir(exist_ok=True)
+        for name in ("pyproject.toml", "README.md"):
+            shutil.copy(ROOT / project / name, tmp_path / project)
+    environment = {"PATH": os.environ["PATH"], "AT": at, "TAG": "v7"}
+    subprocess.run(["bash", "-euc", step["run"]], cwd=tmp_path, env=environment, check=True, timeout=60)
+    for project in (".", "client"):
+        told = tomllib.loads((tmp_path / project / "pyproject.toml").read_text("utf-8"))["project"]
+        assert told["urls"] == {"Source": at, "Issues": f"{at}/issues", "Changelog": f"{at}/blob/v7/CHANGELOG.md"}
+        page = (tmp_path / project / "README.md").read_text("utf-8")
+        links = re.findall(r'(?:\]\(|(?:src|srcset|href)=")([^)"]+)', page)
+        assert len(links) > 1
+        for link in links:
+            path = re.sub(rf"^{at}/(blob|raw)/v7/", "", link).partition("#")[0]
+            assert "/actions/" in link or (ROOT / path).exists(), link
 
 
 def test_the_dockerfile_has_no_fault_that_hadolint_knows() -> None:

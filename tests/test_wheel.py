@@ -8,12 +8,14 @@ import signal
 import subprocess
 import sys
 import sysconfig
+import tomllib
 import zipfile
 from importlib.metadata import version
 from pathlib import Path
 
 import httpx
 import pytest
+from setuptools import find_namespace_packages
 
 from tests.installed import ROOT
 from tests.test_imports import ROOMS
@@ -36,6 +38,13 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
+def test_rooms_are_installed_without_tests_and_without_the_client() -> None:
+    find = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]["packages"]["find"]
+    found = find_namespace_packages(str(ROOT), **find)
+    assert {name.partition(".")[0] for name in found} == set(ROOMS)
+    assert [name for name in found if "tests" in name.split(".")] == []
+
+
 @pytest.mark.extended
 @pytest.mark.slow
 def test_the_wheel_holds_every_file_of_every_room(wheel: Path) -> None:
@@ -50,6 +59,9 @@ def test_the_wheel_holds_every_file_of_every_room(wheel: Path) -> None:
     assert [name for name in sorted(ours) if "__pycache__" not in name and name not in packed] == []
     assert {f"{room}/py.typed" for room in ROOMS} <= packed
     assert {"rewriter/default/model.onnx", "ui/static/page.js", "server/turn/answer_full.md"} <= packed
+    licences = f"anaphora-{version('anaphora')}.dist-info/licenses"
+    models = {f"{licences}/rewriter/{path.parent.name}/README.md" for path in (ROOT / "rewriter").glob("*/model.onnx")}
+    assert {f"{licences}/LICENSE", f"{licences}/rewriter/data/README.md", *models} <= packed
 
 
 @pytest.mark.extended

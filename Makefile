@@ -70,7 +70,7 @@ describe: $(VENV)/.installed ## Write docs/operate/configuration.md and docs/ope
 	@$(BIN)/anaphora config docs
 	@$(BIN)/anaphora config openapi
 
-docs: $(VENV)/bin/python ## Build the documentation as a site in build/site, with the chat of a server at WIDGET (and WIDGET_KEY)
+docs: $(VENV)/bin/python ## Build the documentation as a site in build/site, with the chat of a server at WIDGET (and WIDGET_KEY) or a recorded one
 	@$(PIP) --quiet "mkdocs-material>=9.6,<10"
 	@rm -rf build/pages && mkdir -p build/pages
 	@git ls-files -z 'docs/*.md' '*/README.md' '[A-Z]*.md' LICENSE docs/images docs/examples docs/operate/openapi.json | xargs -0 tar cf - | tar xf - -C build/pages

@@ -195,14 +195,14 @@ def progress(state: State) -> Iterator[Callable[[IndexProgress], None]]:
 
 
 def tell(state: State, collection: str, report: IndexReport) -> None:
-    """Print what became of the files: the failures one by one, the rest in numbers."""
+    """Print what became of the files: failures, and what was left out of others, one by one; the rest in numbers."""
     from collections import Counter
 
     from rich.text import Text
 
     from cli.shared.console import open_table
 
-    troubled = [file for file in report.files if file.status in ("failed", "skipped")]
+    troubled = [file for file in report.files if file.message and file.status != "unchanged"]
     if troubled:
         table = open_table("file", "status", "why")
         for file in troubled[:SHOWN_FAILURES]:

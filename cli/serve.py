@@ -236,11 +236,12 @@ async def watch(service: ChatService, state: State, job: Job) -> Job:
 
 def tell(state: State, job: Job) -> None:
     """Report the outcome for the files; if indexing failed, the previous version keeps serving."""
-    failed = [file for file in job.files if file.status == "failed"]
-    for file in failed[:SHOWN_FAILURES]:
-        state.err.print(sanitize_line(f"{file.document_id}: {file.message}"), style="red")
-    if len(failed) > SHOWN_FAILURES:
-        state.err.print(f"and {len(failed) - SHOWN_FAILURES} more")
+    troubled = [file for file in job.files if file.message and file.status != "unchanged"]
+    for file in troubled[:SHOWN_FAILURES]:
+        style = "red" if file.status == "failed" else "yellow"
+        state.err.print(sanitize_line(f"{file.document_id}: {file.message}"), style=style)
+    if len(troubled) > SHOWN_FAILURES:
+        state.err.print(f"and {len(troubled) - SHOWN_FAILURES} more")
     if job.state != "done":
         state.err.print(f"Indexing ended as {job.state}. {job.message}", style="red")
         return

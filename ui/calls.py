@@ -253,8 +253,9 @@ def job_words(job: Job) -> str:
 
 
 def job_problems(job: Job) -> list[str]:
-    """Return the reason why a job failed, and its first failed files."""
-    problems = [f"{file.document_id}: {file.message}" for file in job.files if file.status == "failed"]
+    """Return the reason why a job failed, and its first files that failed or of which something was left out."""
+    troubled = [file for file in job.files if file.message and file.status != "unchanged"]
+    problems = [f"{file.document_id}: {file.message}" for file in troubled]
     if job.message and job.state in ("failed", "interrupted"):
         problems.insert(0, job.message)
     return problems[:5]

@@ -206,7 +206,8 @@ class CollectionService(ServiceBase):
                 if replace:
                     collection_rows.forget_sources(connection, name)
                 collection_rows.remember_sources(connection, name, absolute)
-                return collection_rows.remembered_sources(connection, name)
+                # Of a name that is no UTF-8 nothing is remembered, and its files are told all the same.
+                return list(dict.fromkeys((*collection_rows.remembered_sources(connection, name), *absolute)))
 
             sources = self.core.database.write_blocking(remember)
             report = self._index(progress, name, self._with_uploads(name, sources), prune=True)

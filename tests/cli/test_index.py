@@ -85,10 +85,13 @@ def test_only_what_changed_is_embedded_again(home: Path, docs: Path) -> None:
 
 def test_a_failing_file_is_named_and_stops_nothing(home: Path, docs: Path) -> None:
     (docs / "broken.pdf").write_bytes(b"%PDF-1.7 nothing")
+    (docs / "corpus.jsonl").write_text('{"_id": "p1", "text": "Boats float."}\nnonsense\n')
     result = anaphora("index", docs, "-c", "c")
     assert result.exit_code == 0, result.output
     assert "broken.pdf" in result.stdout
-    assert "2 indexed, 1 failed" in result.stdout
+    assert re.search(r"corpus\.jsonl  indexed +.*line", result.stdout), "what was left out of a file is told"
+    assert "3 indexed, 1 failed" in result.stdout
+    assert "corpus.jsonl" not in anaphora("index", docs, "-c", "c").stdout
 
 
 def test_a_file_name_cannot_steer_the_terminal(home: Path, docs: Path) -> None:

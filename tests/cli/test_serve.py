@@ -17,11 +17,11 @@ import pytest
 from typer.testing import CliRunner
 
 from cli import app
-from cli.serve import _about, own_documentation, watch
+from cli.serve import _about, own_documentation, tell, watch
 from cli.shared.error_handler import ExitCode
 from cli.shared.state import State
 from server.chat import ChatService, CollectionSummary, Readiness
-from server.store.records import Job
+from server.store.records import FileResult, Job
 from tests.installed import left_out
 from tests.openai_server import FakeOpenAIServer
 from text.sanitize import is_showable
@@ -193,6 +193,16 @@ def test_serving_tells_who_answers_how_much() -> None:
     assert about(1200, "openai:big@gpu.example") == "1,200 documents, answered by big@gpu.example"
     assert about(2, "") == "2 documents"
     assert _about(None, Readiness(ready=False, engine="", collection="docs")) == "0 documents"
+
+
+def test_what_was_left_out_of_a_file_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    cut = FileResult(document_id="a\x1b.txt", status="indexed", message="only its first 20,000 passages", passages=9)
+    job = Job(id="i", kind="index", collection="docs", state="done", files=(cut,), created=1.0, updated=1.0)
+    tell(State(), job)
+    assert capsys.readouterr().err.splitlines() == [
+        "a.txt: only its first 20,000 passages",
+        "docs: 1 files, 9 passages.",
+    ]
 
 
 def test_a_key_is_shown_once_listed_and_revoked(tmp_path: Path) -> None:

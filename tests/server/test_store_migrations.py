@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from sqlalchemy import Connection
 
 from server.access import Principal
 from server.store import Database, StoreError, conversations, credentials, turns
+from server.store.database import find_damage
 from server.store.schema import METADATA, REVISIONS, TURNS
 from tests.rows import ALL, MINE
 
@@ -108,6 +111,56 @@ def test_turns_of_an_older_database_may_ask_back_and_keys_be_of_visitors(place: 
         again.write_blocking(asked, name)
         again.write_blocking(keyed, name)
         again.close()
+
+
+KILLED = """
+import sys
+from pathlib import Path
+
+from server.store import Database
+from server.store.schema import REVISIONS
+
+
+def redden(op):
+    op.execute("UPDATE conversations SET title = 'red'")
+    print("in the middle", flush=True)
+    sys.stdin.read()
+
+
+REVISIONS["0099"] = redden
+Database(Path(sys.argv[1]))
+"""
+
+
+@pytest.mark.extended
+def test_a_killed_migration_changes_nothing_and_the_next_one_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def titles(connection: Connection) -> list[str]:
+        return [row[0] for row in connection.exec_driver_sql("SELECT title FROM conversations ORDER BY title")]
+
+    path = tmp_path / "old.db"
+    first = Database(path)
+    for title in ("Kettles", "Lamps"):
+        first.write_blocking(lambda c, title=title: conversations.create(c, "docs", MINE, title))
+    first.close()
+    for _ in range(2):
+        command = [sys.executable, "-c", KILLED, str(path)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "in the middle\n"
+            process.kill()
+        again = Database(path)
+        assert again.read_blocking(titles) == ["Kettles", "Lamps"]
+        again.close()
+    monkeypatch.setitem(REVISIONS, "0099", redden)
+    last = Database(path)
+    rows = last.read_blocking(
+        lambda c: c.exec_driver_sql("SELECT title, colour FROM conversations ORDER BY title").all()
+    )
+    last.close()
+    assert [tuple(row) for row in rows] == [("Kettles", "red"), ("Lamps", "red")]
+    assert find_damage(path) == ""
 
 
 def test_a_revision_that_fails_changes_nothing(place: Path | str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -196,7 +196,15 @@ def test_a_conversation_is_reopened_renamed_found_and_deleted(visitor: Visitor, 
     shared = page.locator('.toast:has-text("/shared/")')
     link = re.search(r"http://\S+/shared/\S+?(?=Undo|\s|$)", shared.inner_text())
     assert link is not None
-    assert "every three months" in page.request.get(link[0]).text()
+    reading = page.context.new_page()
+    reading.goto(link[0])
+    assert "every three months" in reading.inner_text(".shared")
+    looks = (
+        "one => Object.values(['fontSize', 'color', 'fontWeight'].map((name) => getComputedStyle(one)[name])).join()"
+    )
+    parts = [reading.locator(f".shared {part}").first for part in (".asked", ".answer", ".cited blockquote")]
+    assert len({part.evaluate(looks) for part in parts}) == 3, "question, answer and quote look different"
+    reading.close()
     with page.expect_response(re.compile("component_server")) as revoked:
         shared.locator('button:text("Undo")').click()
     revoked.value.finished()

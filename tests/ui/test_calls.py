@@ -43,7 +43,9 @@ def somebody(role: Role) -> Principal:
 
 def test_conversations_are_listed_with_escaped_titles(shared: Running) -> None:
     talk(shared, "<b>bold</b>")
+    shared.call(shared.service.conversations.create("docs", "Begun and asked nothing"))
     html = call(shared, "list_conversations", {})["html"]
+    assert "Begun and asked nothing" not in html
     assert "&lt;b&gt;bold&lt;/b&gt;" in html
     assert "<b>" not in html
     assert "No conversation mentions that." in call(shared, "list_conversations", {"query": "zebra"})["html"]
@@ -131,6 +133,10 @@ def test_a_failed_file_is_told_with_its_reason() -> None:
     # Of an archive the rest may be there all the same.
     rest = FileResult(document_id="b.md", status="indexed", passages=1)
     assert job_words(job.model_copy(update={"files": (*job.files, rest)})) == "ready, 1 passage"
+    cut = rest.model_copy(update={"message": "only its first 20,000 passages are searched"})
+    assert job_problems(job.model_copy(update={"files": (cut,)})) == [
+        "b.md: only its first 20,000 passages are searched"
+    ]
 
 
 def test_conversations_are_grouped_by_day() -> None:

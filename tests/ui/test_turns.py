@@ -217,11 +217,22 @@ def test_a_decision_is_explained(event: RewriteEvent, edited: bool, said: str) -
 
 def test_details_of_the_search_are_for_agents() -> None:
     view = played("Boil it twice [1].")
+    assert view.evidence is not None
+    view.add(view.evidence.model_copy(update={"reranked": True}))
     view.add(rewritten("rewrite", confidence=0.8))
+    words = (
+        "/traces/",
+        "Confidence: 80%",
+        "Fused score",
+        "Keyword weight",
+        "Why it was found",
+        "Rewriter",
+        "cross-encoder",
+    )
     for traced in (False, True):
         view.traced = traced
         shown = f"{view.html()}{view.sources_html()}"
-        for word in ("/traces/", "Confidence: 80%", "Fused score", "Keyword weight", "Why it was found", "Rewriter"):
+        for word in words:
             assert (word in shown) is traced, word
     assert describe(rewritten("rewrite", confidence=0.8), False).details.endswith("Confidence: 80%.")
 

@@ -90,7 +90,7 @@ def describe(rewrite: RewriteEvent, edited: bool) -> Decision:
         parts.append(gettext("Rewriter: %(name)s.", name=rewrite.rewriter))
     if rewrite.confidence is not None:
         parts.append(gettext("Confidence: %(percent)s.", percent=f"{rewrite.confidence:.0%}"))
-    details = " ".join(parts)
+    details, as_typed = " ".join(parts), gettext("The question was searched as typed.")
     if (edited or rewrite.decision == "edited") and rewrite.text == rewrite.question:
         return Decision(gettext("as a new question"), gettext("The search left the conversation out, as you chose."))
     if edited or rewrite.decision == "edited":
@@ -116,14 +116,14 @@ def describe(rewrite: RewriteEvent, edited: bool) -> Decision:
             return Decision(gettext("your reply"), message, details)
         case "refused":
             message = gettext("A rewrite was turned down%(reason)s; the typed question was searched.", reason=reason)
-            return Decision(gettext("searched as typed"), message, details)
+            return Decision(gettext("searched as typed"), as_typed, f"{message} {details}")
         case "failed":
             message = gettext("Rewriting failed%(reason)s; the typed question was searched.", reason=reason)
-            return Decision(gettext("searched as typed"), message, details)
+            return Decision(gettext("searched as typed"), as_typed, f"{message} {details}")
     if len(rewrite.variants) > 1:
         message = gettext("The question was searched as typed, along with the turns before it.")
         return Decision(gettext("with the conversation"), message, details)
-    return Decision("", gettext("The question was searched as typed."), details)
+    return Decision("", as_typed, details)
 
 
 @dataclass

@@ -76,7 +76,7 @@ def test_on_a_full_disk_nothing_is_lost_and_everything_else_is_refused(
     monkeypatch.setattr(probes, "RESERVE", 1 << 20)
     monkeypatch.setattr(probes, "REMEMBERED_SECONDS", 0.0)
     settings = settings_for(llm.url)
-    home = mount("size=30m") / "home"
+    home = mount("size=20m") / "home"
     shutil.move(settings.home, home)
     settings = settings.model_copy(update={"home": home})
     running = serve(settings)

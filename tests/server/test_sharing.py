@@ -86,8 +86,11 @@ def test_a_link_shows_what_its_giver_may_read_and_ends(
         write(running, lambda connection: connection.exec_driver_sql("UPDATE shares SET expires = 1").rowcount)
         assert opened(made["path"]).status_code == 404
 
-        # The giver's key is revoked.
+        # The giver's key expires, and is revoked.
         made, kept = shared(), shared()
+        for expires, status in (("1", 404), ("NULL", 200)):
+            write(running, lambda c, at=expires: c.exec_driver_sql(f"UPDATE keys SET expires = {at}").rowcount)
+            assert opened(made["path"]).status_code == status
         write(running, lambda connection: credentials.revoke_key(connection, owner))
         assert opened(made["path"]).status_code == opened(kept["path"]).status_code == 404
 

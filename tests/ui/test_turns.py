@@ -205,8 +205,8 @@ def test_every_half_of_a_stream_can_be_shown() -> None:
     [
         (rewritten("keep"), False, "searched as typed"),
         (rewritten("rewrite", confidence=0.8), False, "rewritten to stand on its own"),
-        (rewritten("refused", reason="it dropped a number."), False, "turned down (it dropped a number)"),
-        (rewritten("failed", reason="timeout"), False, "failed (timeout)"),
+        (rewritten("refused", reason="it dropped a number."), False, "The question was searched as typed."),
+        (rewritten("failed", reason="timeout"), False, "The question was searched as typed."),
         (rewritten("rewrite", text="another"), True, "words you chose"),
         (rewritten("rewrite"), True, "left the conversation out"),
     ],
@@ -235,6 +235,10 @@ def test_details_of_the_search_are_for_agents() -> None:
         for word in words:
             assert (word in shown) is traced, word
     assert describe(rewritten("rewrite", confidence=0.8), False).details.endswith("Confidence: 80%.")
+    for decision, told in (("refused", "turned down (it lost a number)"), ("failed", "failed (it lost a number)")):
+        described = describe(rewritten(decision, reason="it lost a number."), False)
+        assert told in described.details
+        assert "rewrit" not in f"{described.label} {described.explanation}".lower()
 
 
 def test_dashed_numbers_and_underlined_sentences_are_explained() -> None:

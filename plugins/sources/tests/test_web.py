@@ -228,7 +228,8 @@ def fetcher() -> Iterator[Fetch]:
 
 
 def test_private_hosts_are_not_asked_unless_they_are_named(site: FakeSite, fetcher: Fetch) -> None:
-    for url in (site.url, *(f"http://{host}:{site.port}" for host in ("localhost", "0x7f000001", "[::1]"))):
+    others = ("localhost", "0x7f000001", "2130706433", "0177.0.0.1", "127.1", "[::1]", "[::ffff:127.0.0.1]")
+    for url in (site.url, *(f"http://{host}:{site.port}" for host in others)):
         with pytest.raises(SourceError, match=r"private address|cannot be"):
             fetcher().get(url)
     for url in ("file:///etc/passwd", "ftp://example.org/", "http://u:p@example.org/", "gopher://127.0.0.1/"):

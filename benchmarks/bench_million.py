@@ -29,10 +29,9 @@ from typing import TypeVar
 import numpy as np
 
 from index.collection import Collection
-from index.documents import Document, Section
+from index.documents import Document, Query, Section
 from index.encoders import Vectors
 from index.indexer import index_documents
-from index.query import Query
 from index.stores import StoreSpec, load_store
 from index.version import CollectionFolder
 from index.writer import IndexProgress

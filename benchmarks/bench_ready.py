@@ -23,7 +23,7 @@ from evaluation.retrieval import patient
 from index.indexer import index_paths
 from papers.bench import CachedEncoder
 from rewriter.protocol import Message
-from server.audit_log import at_terminal
+from server.access import at_terminal
 from server.chat import open_service
 from server.chat.loaded_models import Models
 from server.chat.running_turn import TurnRequest

@@ -33,11 +33,10 @@ import numpy as np
 
 from evaluation.metrics import evaluate
 from index.collection import Collection
-from index.documents import Document, Section
+from index.documents import Document, Passage, Query, Section
 from index.encoders import Encoder, Vectors, load_encoder
 from index.indexer import index_documents
 from index.passages import split
-from index.query import Passage, Query
 from index.records import embedding_key
 from index.writer import VectorJournal
 from papers.datasets import read_qrels

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from index.collection import Collection
+from index.documents import Query
 from index.encoders import Encoder, load_encoder
 from index.indexer import index_paths
-from index.query import Query
 from papers.citation_summaries.measuring import auc
 from papers.measures import estimate_of
 from plugins.evidence.explain import WhyRanker, WhySource

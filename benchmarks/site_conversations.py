@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from server.api.app import create_app
-from server.api.running import Server, address, listen
+from server.api.app import Server, address, create_app, listen
 from server.chat import open_service
 from server.settings import Settings
 from server.store import credentials

@@ -156,8 +156,7 @@ def export_reviewed(state: State, settings: Settings, collection: str, out: Path
 
 def _reviewed(settings: Settings, collection: str, used: bool) -> list[ReviewedDialog]:
     from cli.shared.resources import open_database
-    from server.access import LOCAL
-    from server.audit_log import account, at_terminal, entry
+    from server.access import LOCAL, account, at_terminal, entry
     from server.store import reviewed
 
     with open_database(settings) as database:

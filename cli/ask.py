@@ -22,9 +22,9 @@ import typer
 from cli.shared.error_handler import ExitCode
 from cli.shared.options import Answering, Where, overriding
 from cli.shared.state import InputError, State, state_of
-from text.blocks import without_links
 from text.modules import need_extra
 from text.sanitize import sanitize_line
+from text.sentences import without_links
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
@@ -291,7 +291,7 @@ def ask(
     _wait_for(state, "Loading the models.")
 
     async def run() -> ExitCode:
-        from server.audit_log import at_terminal
+        from server.access import at_terminal
         from server.chat import open_service
 
         async with open_service(settings) as opened:

@@ -18,7 +18,7 @@ def backup(
     ] = False,
 ) -> None:
     """Write collections, uploads, conversations, keys and settings into one file, also while a server runs."""
-    from server.audit_log import write_down
+    from server.store.database import write_down
     from server.store.home import back_up
 
     state = state_of(context)
@@ -48,7 +48,7 @@ def restore(
     """Make the home what it was when the file was written. No server may run on it."""
     from datetime import datetime
 
-    from server.audit_log import write_down
+    from server.store.database import write_down
     from server.store.home import restore as restore_home
 
     state = state_of(context)

@@ -81,8 +81,7 @@ async def _run(
 ) -> EvaluationRun:
     from cli.shared.console import progress
     from evaluation.diagnosis import DiagnosisPlan, GoldIndex, ask_all, judge_turns, open_diagnosis, write_diagnosis
-    from server.access import DIAGNOSIS
-    from server.audit_log import at_terminal
+    from server.access import DIAGNOSIS, at_terminal
     from server.chat import open_service
     from server.engines import open_engine
     from server.settings import PARALLEL

@@ -76,7 +76,7 @@ def index(
 def _grant(settings: Settings, group: str) -> None:
     """Let a group use the collection of the settings. Raises InputError."""
     from cli.shared.resources import open_database
-    from server.audit_log import account, at_terminal, entry
+    from server.access import account, at_terminal, entry
     from server.store import collection_rows
     from text.files import NAME_RULE, is_name
 
@@ -156,7 +156,7 @@ def advise(state: State, collection: Collection, settings: Settings) -> None:
 def remember(settings: Settings, files: Sequence[Path]) -> None:
     """Note where the collection came from, and that it was indexed. Raises StoreError."""
     from cli.shared.resources import open_database
-    from server.audit_log import account, at_terminal, entry
+    from server.access import account, at_terminal, entry
     from server.store import collection_rows
 
     name = settings.collection

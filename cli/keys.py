@@ -42,8 +42,7 @@ def create(
     expires: Annotated[str, typer.Option(help="How long it opens anything: 12h, 90d, 4w, 1y.")] = "",
 ) -> None:
     """Make a key and show it, this once: only a hash of it is kept."""
-    from server.access import DEFAULT_GROUP, EVERY_GROUP
-    from server.audit_log import account, at_terminal, entry
+    from server.access import DEFAULT_GROUP, EVERY_GROUP, account, at_terminal, entry
     from server.store import credentials
     from text.files import NAME_RULE, is_name
 
@@ -112,7 +111,7 @@ def revoke(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Make a key useless, or sign somebody out everywhere, in a running server too."""
-    from server.audit_log import account, at_terminal, entry
+    from server.access import account, at_terminal, entry
     from server.store import credentials
 
     state, wanted = state_of(context), key_id.strip()

@@ -14,7 +14,7 @@ from cli.shared.state import state_of
 
 if TYPE_CHECKING:
     from evaluation.questions import Question
-    from index.query import Hit
+    from index.documents import Hit
     from server.turn.search import TurnSearch
 
 

@@ -46,7 +46,7 @@ def serve(
     from cli.shared.reference import effective
     from cli.shared.resources import fetch_models
     from index.loaders import walk
-    from server.api.running import demand_key, listen
+    from server.api.app import demand_key, listen
     from server.processes import share_heaps
     from server.store.home import hold_home, unfinished
 
@@ -96,9 +96,8 @@ def _tell_answering(settings: Settings, state: State) -> None:
 async def _serve(
     settings: Settings, state: State, sock: socket.socket, paths: Sequence[Path], chosen: Mapping[str, str], group: str
 ) -> ExitCode:
-    from server.api.app import create_app
-    from server.api.running import Server
-    from server.audit_log import at_terminal
+    from server.access import at_terminal
+    from server.api.app import Server, create_app
     from server.chat import open_service
     from server.plugins import parts
     from ui import load_page, mount
@@ -141,7 +140,7 @@ async def _prepare(
     """Index what is to be served, wait until questions are answered and the page is loaded, and say where."""
     from cli.index import advise
     from index.errors import IndexingError
-    from server.api.running import address
+    from server.api.app import address
 
     name = service.settings.collection
     await service.collections.resume_uploads()

@@ -17,7 +17,7 @@ from text.sanitize import sanitize_line, sanitize_text
 
 if TYPE_CHECKING:
     from server.chat import ChatService, ReplayedTurn, Trace
-    from server.traces import CallDifference
+    from server.tracing import CallDifference
 
 app = typer.Typer(help="See what happened in a turn, compare turns, and play one again.", no_args_is_help=True)
 
@@ -68,7 +68,7 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show the calls of a turn as a tree, each with its inputs and output, or what differs between two turns."""
-    from server.traces import calls, differences
+    from server.tracing import calls, differences
 
     state = state_of(context)
     trace = _trace(state, turn)
@@ -114,7 +114,7 @@ def replay(
 ) -> None:
     """Play a turn again with something changed: what is asked the same comes from the record, the rest is done anew."""
     from server.replay import ReplayChanges
-    from server.traces import differences
+    from server.tracing import differences
 
     state = state_of(context)
     changed_prompt = ""

@@ -18,8 +18,8 @@ from index.collection import Collection
 from index.rerank import PASSAGE_TOKENS, QUESTION_TOKENS, CrossEncoderReranker, Reranker
 from rewriter.reranker_rows import RankedPassage, RerankExample, read_rows, write_rows
 from server.turn.search import TurnSearch
-from text.asking import QuestionContext, asking
 from text.files import replacing
+from text.prompts import QuestionContext, asking
 
 
 def write_candidates(

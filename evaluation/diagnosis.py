@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
     from index.collection import Collection
-    from index.query import Passage
+    from index.documents import Passage
     from server.settings import Settings
 
 

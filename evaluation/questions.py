@@ -26,7 +26,7 @@ from rewriter.examples import normalised
 from rewriter.protocol import Conversation, Message, Role
 
 if TYPE_CHECKING:
-    from index.query import Passage
+    from index.documents import Passage
 
 
 class EvaluationError(Exception):

@@ -14,7 +14,7 @@ from evaluation.metrics import FULL_MEASURES, by_parent, per_question, run_lines
 from evaluation.questions import MissingSet, Question
 from evaluation.run_folder import Latency, RunWriter, Scores, metrics_of, percentiles
 from evaluation.sets import EvalSet, JudgedLevel, S, placed
-from index.query import Hit
+from index.documents import Hit
 from rewriter.protocol import Rewrite
 from server.settings import Settings
 from server.turn.search import TurnSearch

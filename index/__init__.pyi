@@ -2,6 +2,9 @@ from index.collection import Collection as Collection
 from index.collection import delete_collection as delete_collection
 from index.collection import list_collections as list_collections
 from index.documents import Document as Document
+from index.documents import Hit as Hit
+from index.documents import Passage as Passage
+from index.documents import Query as Query
 from index.documents import Section as Section
 from index.encoders import Encoder as Encoder
 from index.encoders import load_encoder as load_encoder
@@ -9,9 +12,6 @@ from index.errors import IndexingError as IndexingError
 from index.indexer import delete_documents as delete_documents
 from index.indexer import index_documents as index_documents
 from index.indexer import index_paths as index_paths
-from index.query import Hit as Hit
-from index.query import Passage as Passage
-from index.query import Query as Query
 from index.rerank import Reranker as Reranker
 from index.rerank import load_reranker as load_reranker
 from index.stores import StoreSpec as StoreSpec

@@ -17,12 +17,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from index.documents import Document, MetadataValue
+from index.documents import Document, Hit, MetadataValue, Passage, Query, Where
 from index.encoders import CachedVectors, Encoder, Vectors
 from index.errors import CollectionCorrupt, CollectionMismatch, CollectionNotFound, IndexingError, InvalidName
 from index.fusion import CONFIDENCE_RANK, DEFAULT_K, document_prior, fuse, query_confidence
 from index.lexical import Bm25s, LexicalIndex
-from index.query import Hit, Passage, Query, Where
 from index.records import DocumentInfo, FileRecord, Records
 from index.stores import EXACT, Mask, Neighbours, OpenTerms, StoreSpec, delete_vectors, load_store
 from index.version import CollectionFolder, Pace, Version, Watch

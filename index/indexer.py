@@ -21,7 +21,7 @@ from shutil import which
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from index.documents import Document
+from index.documents import Document, Passage
 from index.encoders import Encoder
 from index.errors import CollectionNotFound, DocumentNotFound, LoadError, ParserKilled
 from index.loaders import SourceFile, walk
@@ -30,7 +30,6 @@ from index.loaders.files import LAYOUT, MAX_FILE_MB
 from index.loaders.reading import MEBIBYTE
 from index.loaders.sandbox import Limits, Parsed, ParserPool, shared_pool
 from index.passages import split
-from index.query import Passage
 from index.records import FileRecord
 from index.stores import EXACT, StoreSpec
 from index.version import TEXTS, CollectionFolder

@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index.errors import CollectionCorrupt
-from index.stores import Mask, Weigh
-from index.stores.exact import best_places
+from index.stores import Mask, Weigh, best_places
 from text.languages import ENGLISH
 from text.words import tokenize
 

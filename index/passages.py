@@ -15,8 +15,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from index.documents import OPENING, Document, PlacedText, Section
-from index.query import Box, Passage
+from index.documents import OPENING, Box, Document, Passage, PlacedText, Section
 from text.sentences import sentences, trim
 
 # What a border costs, in parts of a further passage: within a paragraph; behind words that announce

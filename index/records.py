@@ -20,9 +20,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from index.documents import LABELS, Document, Metadata, MetadataValue, section_of, section_values
+from index.documents import LABELS, Box, Document, Metadata, MetadataValue, Passage, Where, section_of, section_values
 from index.errors import CollectionCorrupt, DocumentNotFound
-from index.query import Box, Passage, Where
 from text.languages import ENGLISH, analysis
 from text.words import tokenize
 

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from index.documents import Hit, TokenStates
 from index.encoders import OnnxModel, demand_loadable, not_loaded
 from index.errors import ModelUnavailable
-from index.query import Hit, TokenStates
-from text.asking import AskingLengths, QuestionContext, asking
+from text.prompts import AskingLengths, QuestionContext, asking
 
 if TYPE_CHECKING:
     from tokenizers import Encoding

@@ -23,8 +23,8 @@ from evaluation.questions import Question
 from evaluation.retrieval import DEPTH, PATIENCE, Ranking, judged_in, measure, patient, write_texts
 from evaluation.run_folder import InputLine, Latency, RunWriter, Scores, finished_rows, metrics_of, percentiles, slug
 from index.collection import Collection
+from index.documents import Hit
 from index.encoders import Encoder, Vectors
-from index.query import Hit
 from index.rerank import CrossEncoderReranker, Reranker, Scorer
 from index.rerank import Scores as PairScores
 from index.writer import VectorJournal
@@ -33,8 +33,8 @@ from papers.measures import tests_of
 from papers.systems import KnownRewrites, System, context_text, human_rewrite
 from rewriter.protocol import PassThroughRewriter, Rewrite, Rewriter, Term
 from server.settings import Settings
+from server.turn.events import TurnFailed
 from server.turn.search import TurnSearch
-from server.turn.steps import TurnFailed
 
 if TYPE_CHECKING:
     from index.encoders import Encoder

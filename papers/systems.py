@@ -19,9 +19,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, cast, get_args
 
 from evaluation.questions import EvaluationError, Question
-from index.documents import Document
+from index.documents import Document, Hit, Query, Where
 from index.encoders import Vectors
-from index.query import Hit, Query, Where
 from rewriter.protocol import Conversation, Rewrite
 from server.settings import Settings
 from server.settings.profile import RetrievalProfile, packaged_profile

@@ -19,8 +19,8 @@ from rewriter import guard
 from rewriter.load import Serving, load_rewriter, packaged_folder, verify
 from rewriter.onnx_weights import TOKENIZER, read_tokenizer
 from rewriter.protocol import Conversation, Rewrite, RewriteGate, Rewriter, RunError
-from text.asking import BETWEEN
 from text.modules import need_extra
+from text.prompts import BETWEEN
 from text.sanitize import escape
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationErr
 
 from rewriter.load import RERANKERS, REWRITERS, RunKind
 from rewriter.protocol import RecipeError
-from text.asking import AskingLengths
+from text.prompts import AskingLengths
 
 RECIPES = resources.files("rewriter") / "recipes"
 DATA = resources.files("rewriter") / "data"

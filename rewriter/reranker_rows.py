@@ -19,7 +19,7 @@ from rewriter.examples import read_lines, write_lines
 from rewriter.families import Features
 from rewriter.protocol import Conversation, ExampleError, Message
 from rewriter.recipe import RerankerModelPart
-from text.asking import AskingLengths, QuestionContext, asking
+from text.prompts import AskingLengths, QuestionContext, asking
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

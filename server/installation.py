@@ -187,7 +187,7 @@ def check_rewriter(settings: Settings) -> Iterator[Finding]:
 def check_collections(settings: Settings, describe: Callable[[BaseException], str]) -> Iterator[Finding]:
     """Every collection can be opened and searched."""
     from index.collection import list_collections
-    from index.query import Query
+    from index.documents import Query
     from server.chat.admin import SEARCH_FAILURES
     from server.chat.loaded_models import Collections, Models
     from server.registry import registered_models

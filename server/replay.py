@@ -13,20 +13,17 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import ValidationError
 
-from index.documents import Document
-from index.query import Hit, Passage, Query, Where
+from index.documents import Document, Hit, Passage, Query, Where
 from rewriter.protocol import Conversation, Message, Rewrite, Term
 from server.settings import Settings
 from server.store.records import Trace, TraceStep
-from server.turn.events import Event, Evidence, EvidenceEvent
-from server.turn.models import AnswerStyle, PromptMessage, TurnModels
-from server.turn.prompt import TurnPrompt
+from server.turn.events import Event, Evidence, EvidenceEvent, Stopwatch, tell_evidence
+from server.turn.evidence import SentencePlace
+from server.turn.models import AnswerStyle, PromptMessage, TurnModels, TurnPrompt
 from server.turn.run import TurnEngine, TurnInput
 from server.turn.search import ReadPage, Searchable, SearchPlan, TurnSearch
-from server.turn.sentence_head import SentencePlace
-from server.turn.steps import Stopwatch, tell_evidence
 from server.turn.support import SupportScorer
-from text.asking import QuestionContext
+from text.prompts import QuestionContext
 from text.recorder import current, plain
 
 if TYPE_CHECKING:

@@ -97,9 +97,9 @@ def open_pairs(settings: Settings) -> PairModel | None:
 
 def check(folder: Path) -> None:
     """Load a run as the server would and have it read one passage. Raises RunError where that fails."""
-    from index.query import Hit, Passage
+    from index.documents import Hit, Passage
     from index.rerank import load_reranker
-    from text.asking import QuestionContext
+    from text.prompts import QuestionContext
 
     verify(folder, describe(folder, RERANKERS))
     text = "Licences are renewed online or by mail."

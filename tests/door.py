@@ -64,7 +64,7 @@ def opened(home: Path, **groups: Any) -> Iterator[Door]:
     from starlette.applications import Starlette
     from starlette.routing import Route
 
-    from server.api.running import Server, address, listen
+    from server.api.app import Server, address, listen
     from server.api.security import door
     from server.settings import Settings
     from server.store import Database

@@ -49,8 +49,7 @@ class Forgetful(WordEncoder):
 def serve(settings: str, source: str, ready: Connection) -> None:
     """A server as `anaphora serve --docs SOURCE` starts it, which sends its address once it listens."""
     from index import encoders
-    from server.api.app import create_app
-    from server.api.running import Server, address, listen
+    from server.api.app import Server, address, create_app, listen
     from server.chat import open_service
     from server.settings import Settings
 

@@ -265,8 +265,7 @@ def serve() -> Iterator[Serve]:
 
 
 def start_server(settings: Settings) -> Running:
-    from server.api.app import create_app
-    from server.api.running import Server, address, listen
+    from server.api.app import Server, address, create_app, listen
     from server.chat import open_service
 
     ready: threading.Event = threading.Event()

@@ -31,8 +31,7 @@ TAKE_OVER_SECONDS = 0.5
 def serve(settings: str, ready: Connection) -> None:
     """One server of several, which sends its address once it listens."""
     from index import encoders
-    from server.api.app import create_app
-    from server.api.running import Server, address, listen
+    from server.api.app import Server, address, create_app, listen
     from server.chat import open_service
     from server.chat import service as service_module
     from server.settings import Settings

@@ -1,7 +1,9 @@
-"""Prompts: Markdown files in a package's folder, versioned by their content, and filled so that each part is known.
+"""Prompts, versioned by their content and filled so that each part is known; and the question a cross-encoder reads.
 
-Each package keeps its own files; the values that fill them, and how hostile text is escaped, are decided where they are
-used.
+Prompts are Markdown files, and each package keeps its own; the values that fill them, and how hostile text is escaped,
+are decided where they are used. A cross-encoder that was trained on conversations reads the question with its context
+in one line (`asking`): the same text in training and in serving. The length limits of the parts, in the model's own
+tokens, are stored with the model.
 """
 
 from __future__ import annotations
@@ -80,3 +82,45 @@ def fill(template: str, values: Mapping[str, str], missing: Callable[[str], str]
             parts.append(PromptPart(value, name))
         end = match.end()
     return Interpolated.of((*parts, PromptPart(template[end:])))
+
+
+BETWEEN = " | "
+
+
+Cut = Callable[[str, int], tuple[str, int]]
+"""A text's beginning of at most so many tokens, and how many those are."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionContext:
+    """Context of a question: the words a rewriter would append, and the exchange before it (any may be empty)."""
+
+    words: str = ""
+    asked: str = ""
+    answered: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AskingLengths:
+    """Most tokens of each part; all together are what the question's side of a pair may have."""
+
+    question: int = 40
+    words: int = 16
+    asked: int = 20
+    answered: int = 32
+
+    @property
+    def total(self) -> int:
+        """Most tokens of the whole; what stands between the parts is one token each."""
+        return self.question + self.words + self.asked + self.answered + 3
+
+
+def asking(question: str, context: QuestionContext, lengths: AskingLengths, cut: Cut) -> str:
+    """The question, the words it leaves out, the question before it and its answer; what is empty is left out."""
+    parts = (
+        (question, lengths.question),
+        (context.words, lengths.words),
+        (context.asked, lengths.asked),
+        (context.answered, lengths.answered),
+    )
+    return BETWEEN.join(cut(text, most)[0] for text, most in parts if text.strip() and most)

@@ -16,7 +16,7 @@ from starlette.types import Scope
 from server.api.dependencies import show_as_pages
 from server.chat import ChatService, Principal
 from server.plugins import page_calls, parts, standing_messages
-from text.translation import LANGUAGES, speak, wanted
+from text.languages import LANGUAGES, speak, wanted
 from ui.calls import Answer, answered
 from ui.chat import LiveTurns, Picture, ask
 from ui.gate import PageGate

@@ -30,7 +30,7 @@ from server.chat import (
     Where,
 )
 from server.plugins import page_calls, resolve, switched_on
-from text.translation import gettext, message, ngettext
+from text.languages import gettext, message, ngettext
 from ui.source_panel import read
 from ui.templates import render
 from ui.turns import TurnView

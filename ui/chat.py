@@ -16,7 +16,7 @@ from typing import TypedDict
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from server.chat import ChatError, ChatService, Conflict, Event, TurnRequest, Where
-from text.translation import gettext
+from text.languages import gettext
 from ui.turns import TurnView
 
 _log = logging.getLogger(__name__)

@@ -22,8 +22,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.chat import Principal
-from text.languages import ENGLISH
-from text.translation import spoken
+from text.languages import ENGLISH, spoken
 from ui.templates import direction
 
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ from server.chat import (
     trace_calls,
 )
 from server.plugins import workbench_files
-from text.translation import gettext, message, spoken, words
+from text.languages import gettext, message, spoken, words
 from ui.safe_html import LONGEST, render_markdown
 from ui.templates import NO_STORE, page, static
 from ui.turns import TurnView

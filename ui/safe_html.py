@@ -28,8 +28,8 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 from markupsafe import Markup, escape
 
+from text.languages import gettext
 from text.sanitize import is_showable, masked
-from text.translation import gettext
 from ui.annotations import DELIMITERS, Annotation, Marked
 
 if TYPE_CHECKING:

@@ -27,8 +27,8 @@ from server.chat import (
     Quotation,
     SectionView,
 )
+from text.languages import gettext, message
 from text.sanitize import masked
-from text.translation import gettext, message
 from ui.annotations import Highlight, LinkMark, ReferenceMark
 from ui.safe_html import NO_LINKS, link_target, render_markdown, render_plain
 from ui.templates import render

@@ -18,7 +18,7 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
 from server.plugins import page_calls
-from text.translation import RIGHT_TO_LEFT, form, gettext, spoken
+from text.languages import RIGHT_TO_LEFT, form, gettext, spoken
 
 FOLDER = Path(__file__).parent
 NO_STORE: Mapping[str, str] = MappingProxyType({"Cache-Control": "no-store"})

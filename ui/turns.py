@@ -31,7 +31,7 @@ from server.chat import (
     TokenEvent,
     reading_numbers,
 )
-from text.translation import gettext, message, ngettext
+from text.languages import gettext, message, ngettext
 from ui.annotations import Annotation, Chip, Doubt
 from ui.safe_html import link_target, render_markdown
 from ui.source_panel import sources_html, variant_name

@@ -37,7 +37,7 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
-UNAVAILABLE = "server.chat.error_mapping.Unavailable"
+UNAVAILABLE = "server.chat.base.Unavailable"
 
 # By full name, so that telling errors apart imports none of the rooms they come from.
 KNOWN_ERRORS = {
@@ -56,24 +56,24 @@ KNOWN_ERRORS = {
     "server.registry.catalogue.DiskFull": ExitCode.STORAGE,
     "server.registry.catalogue.RegistryError": ExitCode.MODEL,
     "server.engines.base.EngineError": ExitCode.LLM,
-    "server.turn.steps.TurnFailed": ExitCode.BUSY,
+    "server.turn.events.TurnFailed": ExitCode.BUSY,
     "synth.tasks.RunBusy": ExitCode.BUSY,
     "synth.tasks.ModelFailed": ExitCode.LLM,
     "synth.tasks.SynthError": ExitCode.BAD_INPUT,
     "server.store.records.HomeBusy": ExitCode.BUSY,
     "server.store.records.StoreError": ExitCode.STORAGE,
-    "server.api.running.AddressInUse": ExitCode.BUSY,
-    "server.api.running.KeyNeeded": ExitCode.SETTINGS,
+    "server.api.app.AddressInUse": ExitCode.BUSY,
+    "server.api.app.KeyNeeded": ExitCode.SETTINGS,
     "evaluation.questions.BelowThreshold": ExitCode.GATE,
     "evaluation.questions.MissingSet": ExitCode.NOT_FOUND,
     "evaluation.questions.EvaluationError": ExitCode.BAD_INPUT,
     "rewriter.protocol.RunError": ExitCode.MODEL,
     "rewriter.protocol.RewriterError": ExitCode.BAD_INPUT,
-    "server.chat.error_mapping.NotFound": ExitCode.NOT_FOUND,
-    "server.chat.error_mapping.Conflict": ExitCode.BUSY,
-    "server.chat.error_mapping.TooManyRequests": ExitCode.BUSY,
+    "server.chat.base.NotFound": ExitCode.NOT_FOUND,
+    "server.chat.base.Conflict": ExitCode.BUSY,
+    "server.chat.base.TooManyRequests": ExitCode.BUSY,
     UNAVAILABLE: ExitCode.MODEL,
-    "server.chat.error_mapping.ChatError": ExitCode.BAD_INPUT,
+    "server.chat.base.ChatError": ExitCode.BAD_INPUT,
 }
 """Exit code of each error class that is told to a person in one line; a class stands for those below it."""
 

@@ -186,7 +186,7 @@ def with_service(
     state: State, work: Callable[[ChatService], Coroutine[Any, Any, T]], overrides: Mapping[str, Any] | None = None
 ) -> T:
     """Run `work` with a service that acts for this terminal, and return its result; `overrides` are settings."""
-    from server.audit_log import at_terminal
+    from server.access import at_terminal
     from server.chat import open_service
 
     async def run() -> T:

@@ -25,9 +25,8 @@ from markdown_it.token import Token
 from index.documents import Document, Metadata, MetadataValue, Section
 from index.errors import LoadError
 from index.loaders.reading import one_line, read_text, title_from_name
-from text.blocks import block_parser, blocks, line_starts
 from text.sanitize import web_address
-from text.sentences import trim
+from text.sentences import block_parser, blocks, line_starts, trim
 
 _MAX_BLOCK = 64 * 1024
 _MAX_KEYS = 32

@@ -19,9 +19,8 @@ import regex
 from evaluation.questions import json_rows, spans
 from evaluation.retrieval import patient
 from evaluation.sets import placed, quoted_places
-from index.documents import Document
+from index.documents import Document, Hit, Passage, Query, Where
 from index.encoders import Vectors
-from index.query import Hit, Passage, Query, Where
 from papers.bench import Bench, index_set
 from server.turn.decision import Outcome, language_of_hits, signals
 from server.turn.search import Searchable, TurnSearch

@@ -15,16 +15,16 @@ from functools import lru_cache
 
 import numpy as np
 
+from index.documents import Hit
 from index.passages import split
-from index.query import Hit
 from papers.contradiction.edits import EDITS, retold, turned
 from papers.contradiction.pages import Page, Told
 from papers.contradiction.pairs import SAID, statements
 from server.turn.events import Evidence
 from server.turn.evidence import numbered
-from server.turn.prompt import count_tokens
+from server.turn.models import count_tokens
 from server.turn.support import PairModel, PairReading, SupportScorer, is_read, joined, plain, read_beside
-from server.turn.tables import with_rows_said
+from text.sentences import with_rows_said
 from text.words import stems
 
 PASSAGE_TOKENS = 220

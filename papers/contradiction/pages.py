@@ -18,8 +18,7 @@ from index.loaders.files import load
 from index.loaders.markdown import outline
 from papers.contradiction.edits import Siblings
 from server.turn.support import evidence_text, plain
-from server.turn.tables import table_rows
-from text.sentences import sentences
+from text.sentences import sentences, table_rows
 from text.words import stems
 
 UNSEEN = ("helm", "pi-hole", "uv", "mkdocs-material")

@@ -11,7 +11,7 @@ from typing import TypeAlias, TypeVar
 from papers.asking import QuoteAsker
 from server.engines.base import EngineError
 from server.turn.events import Evidence, StepEvent
-from server.turn.prompt import count_tokens
+from server.turn.models import count_tokens
 from text.recorder import current
 
 T = TypeVar("T")

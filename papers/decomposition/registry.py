@@ -12,7 +12,7 @@ from papers.decomposition.base import Recipe
 from papers.decomposition.demonstrations import demonstrations
 from papers.decomposition.selecting import baseline, perplexity, prune, rank
 from papers.decomposition.voting import vote
-from server.turn.question_parts import MOST, QuestionPart
+from server.turn.decision import MOST, QuestionPart
 
 AT_ONCE = 8
 """Requests side by side at a server elsewhere; one that runs here has nothing to gain."""

@@ -20,7 +20,7 @@ from papers.decomposition.base import (
 )
 from papers.decomposition.forcing import perplexity as perplexity_of
 from server.turn.events import Evidence, StepEvent
-from text.translation import message
+from text.languages import message
 
 ANSWER_TOKENS = 120
 BEST = 3

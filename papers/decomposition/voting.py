@@ -11,7 +11,7 @@ import regex
 from papers.decomposition.base import RecipeEvents, RecipePool, RecipeTools, RecipeUnavailable, side_by_side
 from server.turn.answer import asks_whether
 from server.turn.events import Evidence, StepEvent
-from text.translation import message
+from text.languages import message
 
 REASON_TOKENS = 90
 Vote: TypeAlias = Literal["yes", "no", "unclear"]

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING
 
 import regex
 
-from index.query import Hit, Passage
+from index.documents import Hit, Passage
 from papers.asking import QuoteAsker
 from plugins.evidence.source import clipped, numbered_texts
 from server.turn.answer import answer_kind, asks_whether
 from server.turn.events import AnswerKind
-from server.turn.evidence import best_sentences
-from server.turn.sentence_head import SentencePlace, sentence_chances
+from server.turn.evidence import SentencePlace, best_sentences, sentence_chances
 from server.turn.support import Support, SupportScorer
 from text.words import negations
 

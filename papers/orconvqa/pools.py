@@ -14,10 +14,9 @@ from typing import Literal, TypeAlias, get_args
 
 from evaluation.metrics import Run, evaluate
 from index.collection import Collection
-from index.documents import Document, Section
+from index.documents import Document, Query, Section
 from index.encoders import Encoder
 from index.indexer import index_documents
-from index.query import Query
 from synth import Dialog, DialogMessage, Proposition
 from text.sentences import sentences
 

@@ -24,9 +24,8 @@ from papers.orconvqa.answers import overlaps
 from rewriter.protocol import Rewriter
 from server.turn.decision import language_of_hits, models, signals
 from server.turn.events import Evidence
-from server.turn.evidence import read_further, select_evidence, unit
+from server.turn.evidence import Array, SentenceInputs, read_further, select_evidence, sentence_inputs, unit
 from server.turn.search import TurnSearch
-from server.turn.sentence_head import Array, SentenceInputs, sentence_inputs
 from server.turn.support import SupportScorer
 from text.files import replacing
 

@@ -22,7 +22,7 @@ from papers.orconvqa.answers import overlaps
 from papers.sentence_selection.cases import UNCLEAR, Case
 from server.turn import evidence as selection
 from server.turn.decision import WITH_QUESTION, Chances, models
-from server.turn.sentence_head import FEATURES, Array, SentenceHead, packaged_head
+from server.turn.evidence import FEATURES, Array, SentenceHead, packaged_head
 from server.turn.support import SupportScorer
 
 DECISION = f"read{WITH_QUESTION}"
@@ -45,7 +45,7 @@ class HeadRecipe:
 
 
 class HeadModule(nn.Module):
-    """The head as `server.turn.sentence_head.SentenceHead` computes it.
+    """The head as `server.turn.evidence.SentenceHead` computes it.
 
     It begins as what is known without training: a passage's odds, shared among its sentences, and matching words.
     """

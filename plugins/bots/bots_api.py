@@ -9,7 +9,7 @@ from pydantic import Field
 
 from plugins.bots.threads import BotAnswer, Threads
 from server.api.dependencies import Service, StrictBody
-from server.chat.error_mapping import NotFound
+from server.chat.base import NotFound
 from text.files import NAME_CHARS, NAME_PATTERN
 
 router = APIRouter(tags=["Bots"])

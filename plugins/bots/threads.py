@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 from sqlalchemy import Column, Connection, MetaData, Table, Text, delete, insert, select
 
 from server.chat import ChatError, ChatService, NotFound, Rating, TurnRequest
-from server.chat.error_mapping import found_or_missing
+from server.chat.base import found_or_missing
 from server.plugins import installed_plugins
 from server.store import turns
 from server.store.schema import SECONDS, TableGroup

@@ -29,7 +29,7 @@ from sqlalchemy import (
     update,
 )
 
-from server.audit_log import AuditEntry
+from server.access import AuditEntry
 from server.store.schema import NUMBER, SECONDS, TableGroup
 
 _METADATA = MetaData()

@@ -12,7 +12,7 @@ from sqlalchemy import inspect
 from plugins.compliance import ComplianceSettings, audit_log
 from plugins.compliance.audit_log import AuditRecord
 from server.api.dependencies import Listing, Service
-from server.chat.authorization import ServiceBase, requires
+from server.chat.base import ServiceBase, requires
 from server.installation import Finding
 from server.settings import Settings
 from server.store import StoreError

@@ -48,7 +48,7 @@ def show(
 
     from cli.shared.console import open_table
     from plugins.compliance import audit_log
-    from server.audit_log import account, at_terminal, entry
+    from server.access import account, at_terminal, entry
 
     start = since.replace(tzinfo=UTC).timestamp() if since else 0.0
     with open_database(state_of(context).settings()) as database:

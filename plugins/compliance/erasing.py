@@ -23,7 +23,7 @@ from index.encoders import Encoder
 from index.errors import DocumentNotFound
 from index.indexer import erase_documents
 from index.version import CollectionFolder
-from server.audit_log import account, at_terminal, entry
+from server.access import account, at_terminal, entry
 from server.chat.uploads import PICTURES, Uploads, upload_id, upload_name
 from server.settings import Settings
 from server.store import Database, collection_rows, credentials, turns

@@ -6,8 +6,8 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from index.documents import Hit, Where, in_scope
 from index.errors import DocumentNotFound
-from index.query import Hit, Where, in_scope
 from plugins.curated import CuratedSettings, store
 from plugins.curated.matching import Matcher
 from plugins.curated.store import CuratedAnswer

@@ -15,8 +15,15 @@ from plugins.curated import CuratedSettings, store
 from plugins.curated.answering import cited
 from plugins.curated.store import CuratedAnswer
 from server.api.dependencies import CollectionName, Listing, StrictBody, service_of
-from server.chat.authorization import requires
-from server.chat.error_mapping import Forbidden, InvalidRequest, clean, found_or_missing, index_errors, run_blocking
+from server.chat.base import (
+    Forbidden,
+    InvalidRequest,
+    clean,
+    found_or_missing,
+    index_errors,
+    requires,
+    run_blocking,
+)
 from server.chat.reviews import PassageMark, ReviewService
 
 MOST = 500

@@ -15,10 +15,10 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from index.query import Hit, Passage
+from index.documents import Hit, Passage
 from plugins.curated.store import CuratedAnswer
 from server.turn.search import Searchable, SearchPlan
-from text.asking import QuestionContext
+from text.prompts import QuestionContext
 from text.words import negations, numbers, stems, words
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ import regex
 
 from index.documents import Document
 from server.store.records import View
-from text.blocks import blocks
 from text.sanitize import is_showable
+from text.sentences import blocks
 from text.words import words
 
 QUOTE_CHARS = 4000

@@ -8,8 +8,7 @@ from fastapi import APIRouter, Request
 from pydantic import Field, field_validator
 
 from plugins.evidence.service import EvidenceService, StandaloneView, WhyView
-from server.api.dependencies import StrictBody, number, service_of
-from server.api.sse import while_connected
+from server.api.dependencies import StrictBody, number, service_of, while_connected
 
 router = APIRouter(tags=["Evidence"])
 

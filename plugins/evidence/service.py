@@ -11,8 +11,16 @@ from index.encoders import CachedVectors
 from plugins.evidence.decontextualize import QUOTE_CHARS, QuoteSpan, bracketed, make_standalone
 from plugins.evidence.explain import WhyFound, WhyRanker, WhySource, without_markers
 from plugins.evidence.source import Within, lead, sentences_of
-from server.chat.authorization import ServiceBase, requires
-from server.chat.error_mapping import MAX_ID_CHARS, InvalidRequest, NotFound, checked_name, clean, run_blocking
+from server.chat.base import (
+    MAX_ID_CHARS,
+    InvalidRequest,
+    NotFound,
+    ServiceBase,
+    checked_name,
+    clean,
+    requires,
+    run_blocking,
+)
 from server.store.records import StoredTurn, View
 from text.sentences import sentence_spans
 from text.words import stems

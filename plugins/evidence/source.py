@@ -14,8 +14,7 @@ from index.encoders import TextEncoder, Vectors
 from index.fusion import fuse
 from index.lexical import K1, Bm25s
 from server.turn.events import Evidence
-from text.blocks import blocks
-from text.sentences import sentence_spans, sentences
+from text.sentences import blocks, sentence_spans, sentences
 from text.words import stems, tokenize
 
 LEAD_CHARS = 1200

@@ -11,7 +11,7 @@ from typing import Literal, Self
 from pydantic import Field, SecretStr, model_validator
 
 from server.plugins import Plugin, SettingsGroup
-from text.translation import message
+from text.languages import message
 
 TALK = message("Talk to a person")
 

@@ -19,17 +19,25 @@ from plugins.handoff.asking import mentions_person, wants_person
 from plugins.handoff.delivering import Content, Exchange
 from plugins.handoff.store import HandoffRecord
 from server.api.dependencies import Listing, StrictBody, service_of
-from server.api.security.throttle import network
+from server.api.security.authentication import network
 from server.chat import ChatError, ChatService, StoredTurn
-from server.chat.authorization import MAX_LISTED, ServiceBase, requires
-from server.chat.error_mapping import Conflict, Forbidden, InvalidRequest, LimitReached, clean
+from server.chat.base import (
+    MAX_LISTED,
+    Conflict,
+    Forbidden,
+    InvalidRequest,
+    LimitReached,
+    ServiceBase,
+    clean,
+    requires,
+)
 from server.chat.service import ServiceCore
 from server.store import turns
 from server.store.records import View
 from server.turn.run import Replier
 from server.turn.system_messages import A_PERSON
+from text.languages import gettext
 from text.sanitize import is_showable, sanitize_line, sanitize_text
-from text.translation import gettext
 from ui.templates import render
 
 MAX_MESSAGE_CHARS, MAX_CONTACT_CHARS = 4000, 254

@@ -17,18 +17,16 @@ from fastapi.responses import Response
 from jinja2 import Environment
 from pydantic import Field
 
-from index.documents import MetadataValue
+from index.documents import MetadataValue, Where, in_scope
 from index.encoders import Vectors
-from index.query import Where, in_scope
 from plugins.insights import InsightsSettings
 from plugins.insights.disagreements import Disagreement, disagreements
 from plugins.insights.gaps import AGAIN, Closed, closed_by, draft, escaped
 from server.api.dependencies import CollectionFilter, Narrowed, Service
-from server.chat.authorization import ServiceBase, requires
-from server.chat.error_mapping import Forbidden, checked_name, index_errors, run_blocking
+from server.chat.base import Forbidden, ServiceBase, checked_name, index_errors, requires, run_blocking
 from server.chat.reviews import DAY
 from server.store.records import StoredTurn, View
-from server.store.statistics import counted
+from server.store.reviewed import counted
 from server.store.turns import with_owners
 from text.languages import ENGLISH, NAMES, language_of
 from text.sanitize import sanitize_line

@@ -38,7 +38,7 @@ async def _serve(settings: Settings) -> None:
     from mcp.server.stdio import stdio_server
 
     from plugins.mcp.tools import make_server
-    from server.audit_log import at_terminal
+    from server.access import at_terminal
     from server.chat import open_service
     from server.store import credentials
 

@@ -65,8 +65,8 @@ def copy_database(file: Path, url: str) -> int:
 @app.callback(invoke_without_command=True)
 def move(context: typer.Context) -> None:
     """Copy the home's SQLite database into the empty PostgreSQL one of database.url. No server may run on either."""
-    from server.audit_log import write_down
     from server.store import StoreError
+    from server.store.database import write_down
     from server.store.home import hold_home
 
     state = state_of(context)

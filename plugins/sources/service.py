@@ -20,9 +20,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from plugins.sources.mirror import Kept, SourceMirror, SyncReport, mirrors
 from plugins.sources.source import Connector, Guard, Item, Source, SourceError, SourceKind, SourcesSettings
 from server.access import Ownership
-from server.chat.authorization import requires
+from server.chat.base import ChatError, Conflict, InvalidRequest, NotFound, TooLarge, clean, requires
 from server.chat.collections import CollectionService, making_a_job
-from server.chat.error_mapping import ChatError, Conflict, InvalidRequest, NotFound, TooLarge, clean
 from server.jobs import JobProgress
 from server.store import collection_rows
 from server.store.records import FileResult, Job

@@ -18,16 +18,14 @@ from markupsafe import Markup
 from pydantic import BaseModel, Field
 from starlette.responses import HTMLResponse, Response
 
-from index.documents import MetadataValue
+from index.documents import MetadataValue, Where
 from index.loaders.addresses import address_at, spellings
-from index.query import Where
 from plugins.widget import WidgetSettings
 from plugins.widget.visitors import VISITOR, count_form, count_turn, demand_site, for_visitor, forget
-from server.api.dependencies import Narrowed, Service, StrictBody
+from server.api.dependencies import EVENTS, Narrowed, Service, StrictBody, TurnStream, event_bytes, while_connected
 from server.api.routes.conversations import HistoryMessage
-from server.api.sse import EVENTS, TurnStream, event_bytes, while_connected
 from server.chat import ChatService, DoneEvent, Message, TurnRequest
-from server.chat.error_mapping import InvalidRequest, NotFound, clean, found_or_missing
+from server.chat.base import InvalidRequest, NotFound, clean, found_or_missing
 from server.chat.running_turn import RunningTurn
 from server.chat.turns import MAX_COMMENT_CHARS
 from server.plugins import Plugin, resolve, standing_messages, switched_on
@@ -35,7 +33,7 @@ from server.store import turns
 from server.turn.events import Evidence
 from server.turn.evidence import best_sentences
 from server.turn.search import NO_PAGE, ReadPage
-from text.translation import LANGUAGES, everywhere, speak, spoken, words
+from text.languages import LANGUAGES, everywhere, speak, spoken, words
 from ui.calls import answered
 from ui.safe_html import link_target, render_markdown
 from ui.templates import page

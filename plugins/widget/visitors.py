@@ -12,13 +12,13 @@ from sqlalchemy import Connection, delete, select
 
 from plugins.widget import WidgetSettings
 from server.access import Principal
-from server.api.security.throttle import network
+from server.api.security.authentication import network
 from server.chat import ChatService, Forbidden
-from server.chat.error_mapping import LimitReached
+from server.chat.base import LimitReached
 from server.chat.service import purge_expired
 from server.store import turns
 from server.store.schema import TURNS, erased_tables
-from text.translation import gettext
+from text.languages import gettext
 
 VISITOR = "[A-Za-z0-9-]{16,64}"
 """A text that the browser of a visitor chose at random. Nothing else is known of the visitor."""

@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.chat import ChatError, Conflict, Forbidden, InvalidRequest, NotFound, Unavailable
-from server.chat.error_mapping import TooLarge, TooManyRequests
+from server.chat.base import TooLarge, TooManyRequests
 
 log = logging.getLogger(__name__)
 

@@ -4,19 +4,19 @@ The HTTP API, the page and the terminal chat all go through it. `open_service(se
 the events of a turn and every type that crosses the door are exported here.
 """
 
-from index.query import Where as Where
+from index.documents import Where as Where
 from rewriter.protocol import Message as Message
 from server.access import Action as Action
 from server.access import Principal as Principal
 from server.chat.admin import Readiness as Readiness
+from server.chat.base import ChatError as ChatError
+from server.chat.base import Conflict as Conflict
+from server.chat.base import Forbidden as Forbidden
+from server.chat.base import InvalidRequest as InvalidRequest
+from server.chat.base import NotFound as NotFound
+from server.chat.base import Unavailable as Unavailable
 from server.chat.documents import DocumentText as DocumentText
 from server.chat.documents import SectionView as SectionView
-from server.chat.error_mapping import ChatError as ChatError
-from server.chat.error_mapping import Conflict as Conflict
-from server.chat.error_mapping import Forbidden as Forbidden
-from server.chat.error_mapping import InvalidRequest as InvalidRequest
-from server.chat.error_mapping import NotFound as NotFound
-from server.chat.error_mapping import Unavailable as Unavailable
 from server.chat.loaded_models import CollectionSummary as CollectionSummary
 from server.chat.running_turn import TurnRequest as TurnRequest
 from server.chat.service import ChatService as ChatService
@@ -32,8 +32,8 @@ from server.store.records import Job as Job
 from server.store.records import Rating as Rating
 from server.store.records import StoredTurn as StoredTurn
 from server.store.records import Trace as Trace
-from server.traces import calls
-from server.traces import differences as differences
+from server.tracing import calls
+from server.tracing import differences as differences
 from server.turn.citations import reading_numbers as reading_numbers
 from server.turn.events import CitationEvent as CitationEvent
 from server.turn.events import DoneEvent as DoneEvent

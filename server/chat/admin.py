@@ -16,23 +16,23 @@ from pathlib import Path
 
 from sqlalchemy import Connection
 
+from index.documents import Query
 from index.errors import IndexingError
-from index.query import Query
 from rewriter.protocol import RunError
 from server import runs
-from server.access import DEFAULT_GROUP, EVERY_GROUP, Role, may_give
-from server.audit_log import account, entry
-from server.chat.authorization import ServiceBase, requires
-from server.chat.error_mapping import (
+from server.access import DEFAULT_GROUP, EVERY_GROUP, Role, account, entry, may_give
+from server.chat.base import (
     MAX_ID_CHARS,
     Conflict,
     Forbidden,
     InvalidRequest,
     NotFound,
+    ServiceBase,
     checked_group,
     checked_name,
     clean,
     found_or_missing,
+    requires,
     run_blocking,
     store_errors,
 )

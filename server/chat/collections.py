@@ -16,7 +16,24 @@ from sqlalchemy import Connection
 from index.loaders.sandbox import PagePicture
 from index.passages import boxes_of
 from server.access import DEFAULT_GROUP, Ownership, group_of, own_group
-from server.chat.authorization import ServiceBase, requires
+from server.chat.base import (
+    MAX_ID_CHARS,
+    Conflict,
+    Forbidden,
+    InvalidRequest,
+    LimitReached,
+    NotFound,
+    ServiceBase,
+    Unavailable,
+    checked_group,
+    checked_name,
+    clean,
+    foreign_group,
+    no_collection,
+    requires,
+    run_blocking,
+    store_errors,
+)
 from server.chat.documents import (
     LEAST_WIDTH,
     MOST_WIDTH,
@@ -35,22 +52,6 @@ from server.chat.documents import (
     read_image,
     references,
     shown_in,
-)
-from server.chat.error_mapping import (
-    MAX_ID_CHARS,
-    Conflict,
-    Forbidden,
-    InvalidRequest,
-    LimitReached,
-    NotFound,
-    Unavailable,
-    checked_group,
-    checked_name,
-    clean,
-    foreign_group,
-    no_collection,
-    run_blocking,
-    store_errors,
 )
 from server.chat.loaded_models import CollectionSummary
 from server.chat.uploads import ARCHIVE, FOLDER, Room, safe_name, upload_name

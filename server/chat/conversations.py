@@ -9,8 +9,17 @@ from typing import Literal, TypeVar
 from sqlalchemy import Connection
 
 from server.access import Principal, may_change
-from server.chat.authorization import MAX_LISTED, ServiceBase, requires
-from server.chat.error_mapping import MAX_QUERY_CHARS, Forbidden, InvalidRequest, checked_name, clean, found_or_missing
+from server.chat.base import (
+    MAX_LISTED,
+    MAX_QUERY_CHARS,
+    Forbidden,
+    InvalidRequest,
+    ServiceBase,
+    checked_name,
+    clean,
+    found_or_missing,
+    requires,
+)
 from server.store import conversations, credentials, turns
 from server.store.records import ConversationDetail, ConversationSummary, Share
 

@@ -17,13 +17,12 @@ from urllib.parse import unquote
 import regex
 from pydantic import Field
 
-from index.documents import LABELLED, LINKS, REFERENCES, Document
+from index.documents import LABELLED, LINKS, REFERENCES, Document, Where, in_scope
 from index.errors import LoadError, PageMissing
 from index.loaders.reading import read_bytes
 from index.loaders.sandbox import Limits, PagePicture, shared_pool
-from index.query import Where, in_scope
 from index.records import DocumentInfo
-from server.chat.error_mapping import Conflict, NotFound, Unavailable
+from server.chat.base import Conflict, NotFound, Unavailable
 from server.store.records import View
 from server.turn.decision import chances, decide, language_of_hits
 from server.turn.evidence import best_sentences, select_evidence

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, get_args
 from weakref import WeakValueDictionary
 
 from server.access import DIAGNOSIS, LOCAL, Principal
-from server.chat.error_mapping import LimitReached, QueueFull
+from server.chat.base import LimitReached, QueueFull
 from server.settings import LimitedRole, LimitsSettings
 from server.tracing import Metrics
 from text.modules import load_plugin

@@ -14,7 +14,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from index.errors import CollectionCorrupt, CollectionNotFound, IndexingError
-from server.chat.error_mapping import Unavailable
+from server.chat.base import Unavailable
 from server.engines import Engine, RemoteEngine
 from server.rewriters import RewriterManager
 from server.settings import Settings
@@ -136,7 +136,7 @@ class EngineManager:
         """Have a model that runs here read the instructions, which it then keeps for the first question."""
         from langchain_core.messages import HumanMessage, SystemMessage
 
-        from server.turn.prompt import instructions
+        from server.turn.models import instructions
 
         llm = self.settings.llm
         model = limited(engine.chat_model(), 1, 1)

@@ -10,20 +10,22 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import Connection
 
-from server.chat.authorization import MAX_LISTED, ServiceBase, requires
-from server.chat.conversations import MAX_OFFSET
-from server.chat.error_mapping import (
+from server.chat.base import (
     MAX_ID_CHARS,
+    MAX_LISTED,
     MAX_QUERY_CHARS,
     InvalidRequest,
     NotFound,
+    ServiceBase,
     checked_name,
     clean,
     index_errors,
+    requires,
     run_blocking,
 )
+from server.chat.conversations import MAX_OFFSET
 from server.chat.turns import MAX_COMMENT_CHARS, TurnService
-from server.store import reviewed, statistics, turns
+from server.store import reviewed, turns
 from server.store.records import DayCounts, StoredTurn, View
 from server.store.reviewed import (
     Doubt,
@@ -228,8 +230,8 @@ class ReviewService(ServiceBase):
         name = checked_name(collection) if collection else ""
         since = (time.time() // DAY - (days - 1)) * DAY
         arguments = (self.principal, name, since)
-        counts = await self._read(statistics.days, *arguments)
-        seconds = await self._read(statistics.stages, *arguments)
+        counts = await self._read(reviewed.days, *arguments)
+        seconds = await self._read(reviewed.stages, *arguments)
         stages = [_times(stage, times) for stage, times in seconds.items()]
         return Statistics(since=since, days=counts, stages=stages)
 

@@ -18,11 +18,10 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from pydantic import Field
 from sqlalchemy import Connection
 
-from index.query import Where
+from index.documents import Where
 from rewriter.protocol import Conversation, Message
-from server.access import Ownership, Principal, group_of
-from server.audit_log import AuditEntry, account, entry
-from server.chat.error_mapping import ChatError, Unavailable
+from server.access import AuditEntry, Ownership, Principal, account, entry, group_of
+from server.chat.base import ChatError, Unavailable
 from server.chat.limits import QueueSlot
 from server.store import StoreError, collection_rows, conversations, credentials, turns
 from server.store.records import TurnStatus, View
@@ -34,10 +33,10 @@ from server.turn.events import (
     FoldEvent,
     RewriteEvent,
     TokenEvent,
+    tell_evidence,
 )
 from server.turn.run import TurnInput
 from server.turn.search import NO_PAGE, ReadPage
-from server.turn.steps import tell_evidence
 from server.turn.system_messages import history_for_model
 from text.recorder import Call
 

@@ -18,10 +18,10 @@ from sqlalchemy import Connection
 from index.errors import IndexingError
 from server.access import LOCAL, Principal
 from server.chat.admin import AdminService, AnswerWatch, Probe, database_problem, disk_problem, search_problem
+from server.chat.base import ChatError, store_errors
 from server.chat.collections import CollectionService
 from server.chat.conversations import ConversationService
 from server.chat.documents import Suggestion
-from server.chat.error_mapping import ChatError, store_errors
 from server.chat.limits import Admission, PrincipalLimits
 from server.chat.loaded_models import ChosenModels, Collections, ServiceModels
 from server.chat.reviews import ReviewService

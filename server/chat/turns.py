@@ -12,11 +12,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from index.documents import MetadataValue
-from index.query import Where
+from index.documents import MetadataValue, Where
 from rewriter.protocol import Message, PassThroughRewriter
 from server.access import Ownership
-from server.chat.authorization import MAX_LISTED, ServiceBase, requires
+from server.chat.base import (
+    MAX_LISTED,
+    MAX_QUERY_CHARS,
+    InvalidRequest,
+    NotFound,
+    ServiceBase,
+    Unavailable,
+    checked_name,
+    clean,
+    found_or_missing,
+    index_errors,
+    requires,
+    run_blocking,
+)
 from server.chat.conversations import ConversationService
 from server.chat.documents import (
     CITED_SECONDS,
@@ -30,17 +42,6 @@ from server.chat.documents import (
     candidates_of,
     is_answered,
     suggestion,
-)
-from server.chat.error_mapping import (
-    MAX_QUERY_CHARS,
-    InvalidRequest,
-    NotFound,
-    Unavailable,
-    checked_name,
-    clean,
-    found_or_missing,
-    index_errors,
-    run_blocking,
 )
 from server.chat.limits import QueueSlot
 from server.chat.running_turn import MAX_HISTORY_MESSAGES, RunningTurn, TurnRequest
@@ -56,13 +57,11 @@ from server.store.records import (
     TraceSummary,
     View,
 )
-from server.traces import grafted, restored
-from server.tracing import Tracing
-from server.turn.events import DoneEvent, Event, Evidence, RewriteEvent
+from server.tracing import Tracing, grafted, restored
+from server.turn.events import DoneEvent, Event, Evidence, RewriteEvent, TurnFailed
 from server.turn.evidence import numbered
 from server.turn.models import TurnModels
 from server.turn.search import NO_PAGE, ReadPage
-from server.turn.steps import TurnFailed
 from server.turn.system_messages import history_for_model
 from text.files import NAME_RULE, is_name
 from text.sanitize import is_showable

@@ -23,7 +23,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import BinaryIO, NamedTuple
 
-from server.chat.error_mapping import ChatError, InvalidRequest, TooLarge, Unavailable
+from server.chat.base import ChatError, InvalidRequest, TooLarge, Unavailable
 from text.files import replacing, sync
 
 FOLDER = "uploads"

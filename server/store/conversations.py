@@ -15,7 +15,7 @@ from server.store.records import ConversationDetail, ConversationSummary, Stored
 from server.store.schema import CONVERSATIONS, TEXTS, TURNS, holds_words, visible
 from server.store.turns import of_conversation, set_aside
 from server.turn.citations import reading_numbers
-from text.blocks import without_links
+from text.sentences import without_links
 
 TITLE_CHARS = 80
 EXCERPT_CHARS = 160

@@ -17,12 +17,13 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
-from typing import Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Concatenate, ParamSpec, Protocol, TypeVar, Unpack
 
 from filelock import FileLock
 from sqlalchemy import URL, Connection, Engine, column, create_engine, event, insert, inspect, select, table, update
 from sqlalchemy.exc import DBAPIError
 
+from server.access import Circumstances, account, at_terminal, entry
 from server.plugins import parts
 from server.store.records import StoreError, StoreFull
 from server.store.schema import METADATA, REVISIONS, run_statements
@@ -361,3 +362,12 @@ def _demand_known(connection: Connection, name: str) -> str:
     if revision not in REVISIONS:
         raise StoreError(newer(name))
     return revision
+
+
+def write_down(place: Path | str, action: str, **more: Unpack[Circumstances]) -> None:
+    """Record an act of a command that does not have the database (a path or a URL) open. Raises StoreError."""
+    database = Database(place)
+    try:
+        database.write_blocking(account, entry(at_terminal(), action, **more))
+    finally:
+        database.close()

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 
-from index.query import Where
+from index.documents import Where
 from server.turn.events import DoneEvent, ErrorEvent, EvidenceEvent, RewriteEvent, Status
 
 

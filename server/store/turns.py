@@ -31,7 +31,7 @@ from sqlalchemy import (
     update,
 )
 
-from index.query import Where
+from index.documents import Where
 from rewriter.protocol import Conversation, Message
 from server.access import Ownership, Principal
 from server.store.records import Feedback, FeedbackRecord, Rating, StoredTurn, Trace, TraceSummary, TurnStatus

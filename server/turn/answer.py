@@ -13,11 +13,10 @@ from dataclasses import dataclass, replace
 import regex
 
 from index.loaders.addresses import address_at
-from server.turn.citations import CitationParser, Marker
+from server.turn.citations import CitationParser, HeaderFilter, Marker, PreambleFilter, RefusalFilter, ThoughtFilter
 from server.turn.events import AnswerKind, CitationEvent, Evidence, SupportEvent, TokenEvent
 from server.turn.evidence import following_block
-from server.turn.filters import HeaderFilter, PreambleFilter, RefusalFilter, ThoughtFilter
-from server.turn.prompt import examples
+from server.turn.models import examples
 from server.turn.quote_shapes import LEADS_IN, list_topic, quote_text
 from server.turn.support import (
     ATTRIBUTED,

@@ -16,13 +16,26 @@ from textwrap import dedent
 
 import regex
 
-from server.turn.ask_back import unformatted
 from server.turn.events import Evidence
 from server.turn.support import Support
-from server.turn.tables import MarkdownTable, TableRow, head_above, named, table_at, tables
-from text.blocks import Block, block_parser, blocks, line_starts, without_linked, without_links
+from server.turn.system_messages import unformatted
 from text.sanitize import sanitize_text
-from text.sentences import sentence_spans, trim
+from text.sentences import (
+    Block,
+    MarkdownTable,
+    TableRow,
+    block_parser,
+    blocks,
+    head_above,
+    line_starts,
+    named,
+    sentence_spans,
+    table_at,
+    tables,
+    trim,
+    without_linked,
+    without_links,
+)
 from text.words import stems
 
 LONGEST = 2000

@@ -13,11 +13,10 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from index.query import Hit
+from index.documents import Hit
 from rewriter.protocol import Conversation
 from server.settings import HouseInstructions, Settings
 from server.turn.answer import Answer, AnswerEvent, AnswerReader, answer_kind, broken_form
-from server.turn.ask_back import QuestionBack
 from server.turn.decision import Chances
 from server.turn.events import (
     Alternative,
@@ -30,14 +29,14 @@ from server.turn.events import (
     NearestEvent,
     RewriteEvent,
     Status,
+    Stopwatch,
     SupportEvent,
+    TurnFailed,
+    run_blocking,
 )
-from server.turn.evidence import LIKELY, held, nearest_sentences
-from server.turn.models import GeneratedText, ModelStream, TurnModels
-from server.turn.prompt import TurnPrompt
+from server.turn.evidence import LIKELY, held, nearest_sentences, readable
+from server.turn.models import GeneratedText, ModelStream, TurnModels, TurnPrompt
 from server.turn.search import SearchPlan, TurnSearch
-from server.turn.sentence_head import readable
-from server.turn.steps import Stopwatch, TurnFailed, run_blocking
 from server.turn.support import Support, verify
 from server.turn.system_messages import (
     DOUBTFUL,
@@ -45,12 +44,12 @@ from server.turn.system_messages import (
     NEAREST_INSTEAD,
     NOTHING_FOUND,
     UNSUPPORTED,
+    QuestionBack,
     no_answer,
     unsupported_language_notice,
 )
-from text.languages import ENGLISH, language_of
+from text.languages import ENGLISH, gettext, language_of
 from text.recorder import current
-from text.translation import gettext
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

@@ -21,22 +21,35 @@ from contextlib import aclosing
 from dataclasses import asdict, dataclass, field, replace
 from typing import TypeAlias
 
+from index.documents import Hit, Where
 from index.errors import CollectionNotFound, IndexingError
-from index.query import Hit, Where
 from rewriter.protocol import Conversation
 from server.engines.base import EngineError
 from server.settings import Settings
-from server.turn.ask_back import asked_back, question_back
-from server.turn.decision import FAR, best_relevance, chances, decide, language_of_hits
-from server.turn.events import ErrorEvent, Event, EvidenceEvent
+from server.turn.decision import (
+    FAR,
+    QuestionPart,
+    best_relevance,
+    chances,
+    conversation_before,
+    covered,
+    decide,
+    language_of_hits,
+    merge_part_events,
+    split_question,
+)
+from server.turn.events import ErrorEvent, Event, EvidenceEvent, Stopwatch, TurnFailed, run_blocking
 from server.turn.evidence import excerpts, read_further, select_evidence, with_quoted
-from server.turn.models import ModelSource, TurnModels
-from server.turn.prompt import NO_HOUSE, TurnPrompt, build_prompt, evidence_budget
-from server.turn.question_parts import QuestionPart, conversation_before, covered, merge_part_events, split_question
+from server.turn.models import NO_HOUSE, ModelSource, TurnModels, TurnPrompt, build_prompt, evidence_budget
 from server.turn.reply import Reply, Selection, WrittenAnswer
 from server.turn.search import EDITED, NO_PAGE, ReadPage, Searchable, SearchPlan, TurnSearch
-from server.turn.steps import Stopwatch, TurnFailed, run_blocking
-from server.turn.system_messages import smalltalk_reply, unsupported_language_notice, without_addition
+from server.turn.system_messages import (
+    asked_back,
+    question_back,
+    smalltalk_reply,
+    unsupported_language_notice,
+    without_addition,
+)
 from text.recorder import current
 
 CANDIDATES = 3

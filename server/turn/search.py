@@ -18,17 +18,15 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from index.documents import Document
-from index.query import Hit, Query, Where
+from index.documents import Document, Hit, Query, Where
 from rewriter.protocol import AsyncRewriter, Conversation, Message, Rewrite, Rewriter
 from server.settings import Settings
 from server.settings.profile import RetrievalProfile, VariantWeights
-from server.turn.ask_back import BackReply, passed_over, understood
-from server.turn.events import Evidence, QueryVariant, RewriteEvent
-from server.turn.sentence_head import SentencePlace, sentence_chances
-from server.turn.steps import BLOCKING_SECONDS, Stopwatch, run_blocking, within
+from server.turn.events import BLOCKING_SECONDS, Evidence, QueryVariant, RewriteEvent, Stopwatch, run_blocking, within
+from server.turn.evidence import SentencePlace, sentence_chances
 from server.turn.support import SupportScorer
-from text.asking import QuestionContext
+from server.turn.system_messages import BackReply, passed_over, understood
+from text.prompts import QuestionContext
 from text.recorder import current
 
 if TYPE_CHECKING:

@@ -27,9 +27,8 @@ from typing import TYPE_CHECKING
 import regex
 
 from server.turn.events import Evidence, SupportEvent
-from server.turn.tables import table_rows
 from text.languages import ENGLISH
-from text.sentences import sentence_spans
+from text.sentences import sentence_spans, table_rows
 from text.words import negations, numbers, stems
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from evaluation.diagnosis import held_in, read_gold
 from evaluation.questions import BadRow
 from evaluation.run_folder import read_run
 from server.access import LOCAL
-from server.store import Database, statistics
+from server.store import Database, reviewed
 from tests.eventually import eventually
 from tests.openai_server import FakeOpenAIServer
 
@@ -92,7 +92,7 @@ def test_a_document_left_out_of_the_index_is_a_fault_of_extraction(diagnose: Dia
 
     # Nobody asked these: they are in no count of what people asked.
     database = Database(tmp_path / "home" / "anaphora.db")
-    assert database.read_blocking(lambda connection: statistics.days(connection, LOCAL, "", 0.0)) == []
+    assert database.read_blocking(lambda connection: reviewed.days(connection, LOCAL, "", 0.0)) == []
     database.close()
 
     run = read_run(out)

@@ -14,7 +14,7 @@ from cli import app
 from cli.search import ranked
 from cli.shared.error_handler import ExitCode
 from evaluation.metrics import run_lines
-from index.query import Hit, Passage
+from index.documents import Hit, Passage
 from rewriter.protocol import Conversation, Message
 from server.settings import Settings
 

@@ -13,9 +13,8 @@ from evaluation.calibration import (
     frontier,
 )
 from evaluation.questions import Question
-from index.documents import Document
+from index.documents import Document, Hit, Passage, Query, Where
 from index.encoders import Vectors
-from index.query import Hit, Passage, Query, Where
 from rewriter.protocol import Conversation, Message, Rewrite
 from server.settings import RetrievalSettings, Settings
 

@@ -13,9 +13,8 @@ import pytest
 from evaluation.adaptation import Adaptation, AdaptationPlan
 from evaluation.questions import EvaluationError
 from index.collection import Collection
-from index.documents import Document, Section
+from index.documents import Document, Hit, Section
 from index.indexer import index_documents
-from index.query import Hit
 from rewriter.load import RERANKERS, write_description
 from rewriter.protocol import PassThroughRewriter, Rewriter
 from rewriter.reranker_rows import read_rows
@@ -27,7 +26,7 @@ from synth.folder import Folder, write_rows
 from synth.propositions import Proposition
 from tests.encoder import WordEncoder
 from tests.evaluation.test_adaptation import FakeTools
-from text.asking import QuestionContext
+from text.prompts import QuestionContext
 
 THINGS = [f"{kind} {what}" for kind in ("red", "green", "blue", "old", "new") for what in ("permit", "card", "form")]
 PAGE = "The {0} is given by the office. The {0} costs ten euros. It is sent by mail. You renew it every year."

@@ -8,7 +8,7 @@ import pytest
 
 from evaluation.questions import relevant, spans
 from evaluation.sets import own_questions
-from index.query import Passage
+from index.documents import Passage
 from tests.evaluation import evaluation_data as data
 
 

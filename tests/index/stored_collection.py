@@ -12,10 +12,9 @@ from typing import ClassVar
 import pytest
 
 from index.collection import Collection, delete_collection
-from index.documents import Document
+from index.documents import Document, Query
 from index.errors import CollectionMismatch, StorageError
 from index.indexer import delete_documents, index_documents
-from index.query import Query
 from index.stores import StoreSpec
 from tests.encoder import WordEncoder
 from tests.eventually import eventually

@@ -11,13 +11,11 @@ import numpy as np
 import pytest
 
 from index.collection import Collection, delete_collection, list_collections
-from index.documents import Document, Section
+from index.documents import Document, Query, Section
 from index.encoders import Encoder
 from index.errors import CollectionCorrupt, CollectionMismatch, CollectionNotFound, DocumentNotFound, InvalidName
 from index.indexer import delete_documents, index_documents
-from index.query import Query
-from index.stores import EXACT, Neighbours, StoreSpec
-from index.stores.exact import OpenMatrix
+from index.stores import EXACT, Neighbours, OpenMatrix, StoreSpec
 from index.version import CollectionFolder
 from tests.encoder import WordEncoder
 from tests.index.conftest import document
@@ -363,9 +361,9 @@ READER = """
 import sys
 from pathlib import Path
 from index.collection import Collection
-from index.query import Query
+from index.documents import Query
 from index.stores import EXACT, Neighbours, StoreSpec
-from index.stores.exact import OpenMatrix
+from index.stores import OpenMatrix
 from tests.encoder import WordEncoder
 collection = Collection.open(Path(sys.argv[1]), "docs", WordEncoder())
 for line in sys.stdin:

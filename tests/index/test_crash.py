@@ -16,10 +16,9 @@ from pathlib import Path
 import pytest
 
 from index.collection import Collection
-from index.documents import Document
+from index.documents import Document, Query
 from index.errors import CollectionLocked, CollectionNotFound, StorageError
 from index.indexer import IndexProgress, index_documents
-from index.query import Query
 from index.version import CollectionFolder
 from tests.encoder import WordEncoder
 from tests.index.conftest import document

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from index.collection import Collection, delete_collection, list_collections
-from index.documents import Document
+from index.documents import Document, Query
 from index.errors import CollectionCorrupt, CollectionNotFound, IndexingCancelled
 from index.indexer import IndexProgress, index_documents, index_paths
-from index.query import Query
 from index.version import PIECE, CollectionFolder, Pace
 from index.writer import VectorJournal
 from tests.damages import DAMAGES, Damage, damage_file, empty, flip, remove, truncate

@@ -9,10 +9,10 @@ import pytest
 
 from conftest import Declare
 from index.collection import Collection
+from index.documents import Query
 from index.errors import LoadError
 from index.indexer import index_paths
 from index.loaders import load, suffixes, walk
-from index.query import Query
 from index.stores import StoreSpec
 from tests.encoder import WordEncoder
 

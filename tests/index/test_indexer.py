@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from index.collection import Collection, list_collections
-from index.documents import Document, Section
+from index.documents import Document, Query, Section
 from index.errors import CollectionNotFound, DocumentNotFound, IndexingCancelled, LoadError
 from index.indexer import MAX_PASSAGES, IndexProgress, IndexReport, delete_documents, index_documents, index_paths
 from index.passages import split
-from index.query import Query
 from index.stores import StoreSpec
 from index.version import CollectionFolder
 from tests.encoder import WordEncoder

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from index.collection import Collection
-from index.documents import Document, Section
+from index.documents import Document, Query, Section
 from index.indexer import delete_documents, index_documents
-from index.query import Query
 from tests.encoder import WordEncoder
 
 PAGES = {

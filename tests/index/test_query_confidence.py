@@ -2,8 +2,8 @@ import math
 
 import pytest
 
+from index.documents import in_scope
 from index.fusion import TYPICAL_DROP, query_confidence
-from index.query import in_scope
 
 
 def falling(drop: float, n: int = 10) -> list[float]:

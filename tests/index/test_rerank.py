@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from index.documents import Hit, Passage
 from index.errors import ModelUnavailable
-from index.query import Hit, Passage
 from index.rerank import CrossEncoderReranker, Reranker, Scores, chances, load_reranker
 from server.rewriters import open_reranker
 from server.settings import RetrievalSettings, Settings
-from text.asking import QuestionContext
+from text.prompts import QuestionContext
 
 
 def hits(texts: Sequence[str]) -> list[Hit]:

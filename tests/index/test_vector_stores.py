@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from index.collection import Collection, list_collections
-from index.documents import Document
+from index.documents import Document, Query
 from index.errors import CollectionCorrupt, CollectionMismatch, StoreUnavailable
 from index.indexer import index_documents, index_paths
-from index.query import Query
 from index.stores import EXACT, StoreSpec, VectorStore, load_store
 from index.version import CollectionFolder
 from testing.vector_store import VectorStoreContract

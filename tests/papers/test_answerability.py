@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from evaluation.questions import Question
 from evaluation.run_folder import read_run
-from index.query import Hit, Passage, Query
+from index.documents import Hit, Passage, Query
 from papers.answerability.__main__ import app
 from papers.answerability.collecting import RIGHT, Case, Kind, LeavingOut, drawn
 from papers.answerability.fitting import as_json, by_model, cross_validated, fit, recipe, usable

@@ -16,7 +16,7 @@ from cli import app as product
 from evaluation import run_folder
 from evaluation.metrics import FULL_MEASURES, per_question, read_run
 from evaluation.questions import EvaluationError, Question
-from index.query import Hit, Passage
+from index.documents import Hit, Passage
 from index.rerank import CrossEncoderReranker, Scores
 from papers.bench import collect_rewrites
 from papers.datasets import read_qrels

@@ -11,7 +11,7 @@ from papers.answerability.collecting import Case as Decision
 from papers.sentence_selection import cases, fitting
 from papers.sentence_selection.cases import Case
 from server.turn.decision import KINDS
-from server.turn.sentence_head import FEATURES, SentenceHead, SentenceInputs, packaged_head
+from server.turn.evidence import FEATURES, SentenceHead, SentenceInputs, packaged_head
 from tests.server.turn_fakes import evidence
 
 WIDTH = 8

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from index.documents import Hit, Passage
 from index.errors import ModelUnavailable
-from index.query import Hit, Passage
 from index.rerank import CrossEncoderReranker, Reranker, load_over, load_reranker
 from papers.packing import pack, unpack
 from rewriter.load import RERANKERS
@@ -25,7 +25,7 @@ from rewriter.runs import list_runs, promote, promoted_run, rollback
 from rewriter.training import Machine, export, train
 from server.rewriters import check, chosen_reranker
 from server.settings import Settings
-from text.asking import AskingLengths, QuestionContext, asking
+from text.prompts import AskingLengths, QuestionContext, asking
 
 pytestmark = pytest.mark.extended
 

@@ -11,7 +11,7 @@ import pytest
 import plugins.sources.service  # noqa: F401  (a service too)
 from server import access as policy
 from server.access import LOCAL, NOBODY, Principal, Role
-from server.chat.authorization import ServiceBase
+from server.chat.base import ServiceBase
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 OUTSIDE = [

@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
-from server.api import running as api_running
+from server.api import app as api_app
 from server.store import collection_rows, credentials
 from tests.eventually import eventually
 
@@ -196,7 +196,7 @@ def test_who_finds_the_queue_full_is_told_when_to_come_back(
 def test_a_reader_who_stops_reading_gives_its_place_back(
     serve: Any, settings_for: Any, llm: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    listen = api_running.listen
+    listen = api_app.listen
 
     def narrow(settings: Any) -> socket.socket:
         # What was accepted inherits it.
@@ -204,8 +204,8 @@ def test_a_reader_who_stops_reading_gives_its_place_back(
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
         return listener
 
-    monkeypatch.setattr(api_running, "listen", narrow)
-    monkeypatch.setattr("server.api.sse.SEND_SECONDS", 0.5)
+    monkeypatch.setattr(api_app, "listen", narrow)
+    monkeypatch.setattr("server.api.dependencies.SEND_SECONDS", 0.5)
     llm.pieces = ["word " * 200] * 300
     running = serve(settings_for(llm.url, server={"concurrent_turns": 1}))
     running.call(running.service.core.warm())
@@ -286,7 +286,7 @@ SERVER = """
 import asyncio, sys
 from pathlib import Path
 from server.api.app import create_app
-from server.api.running import Server, address, listen
+from server.api.app import Server, address, listen
 from server.chat import open_service
 from server.settings import Settings
 

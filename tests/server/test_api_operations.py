@@ -120,7 +120,7 @@ def test_spans_without_content_hold_no_text() -> None:
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
     from server.tracing import Tracing
-    from server.turn.steps import Stopwatch
+    from server.turn.events import Stopwatch
 
     exporter = InMemorySpanExporter()
     tracing = Tracing(content=False, exporter=exporter)

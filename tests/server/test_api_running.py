@@ -9,7 +9,7 @@ import threading
 import httpx
 from fastapi import FastAPI
 
-from server.api.running import Server, address, listen
+from server.api.app import Server, address, listen
 from server.settings import ServerSettings
 
 

@@ -6,8 +6,7 @@ import os
 
 import pytest
 
-from server.access import LOCAL
-from server.audit_log import MAX_CHARS, at_terminal, entry
+from server.access import LOCAL, MAX_CHARS, at_terminal, entry
 
 
 def test_texts_from_outside_are_cut() -> None:

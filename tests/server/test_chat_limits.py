@@ -12,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from server.access import LOCAL, Principal
-from server.chat.error_mapping import LimitReached
+from server.chat.base import LimitReached
 from server.chat.limits import PrincipalLimits, RateLimitStatus
 from server.settings import LimitsSettings
 

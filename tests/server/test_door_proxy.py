@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from server.api.running import KeyNeeded, demand_key
+from server.api.app import KeyNeeded, demand_key
 from server.settings import ServerSettings, Settings
 from server.store import Database, credentials
 from tests.door import OpenDoor

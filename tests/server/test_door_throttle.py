@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from server.api.security import throttle as module
-from server.api.security.throttle import LoginThrottle
+from server.api.security import authentication as module
+from server.api.security.authentication import LoginThrottle
 from tests.door import OpenDoor
 
 

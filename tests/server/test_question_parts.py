@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from index.query import Hit
-from server.turn.question_parts import covered, split_question
+from index.documents import Hit
+from server.turn.decision import covered, split_question
 from tests.server.turn_fakes import passage
 
 ROWS = [

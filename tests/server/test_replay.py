@@ -7,17 +7,15 @@ from typing import Any
 
 import pytest
 
-from index.query import Passage
+from index.documents import Passage
 from rewriter import Conversation, PassThroughRewriter
 from server.replay import ReplayChanges, ReplayError, replay
 from server.settings import RetrievalSettings, Settings
 from server.store.records import Trace
-from server.traces import differences, grafted, restored
-from server.tracing import Tracing
-from server.turn.events import DoneEvent, Event, EvidenceEvent, RewriteEvent
+from server.tracing import Tracing, differences, grafted, restored
+from server.turn.events import DoneEvent, Event, EvidenceEvent, RewriteEvent, tell_evidence
 from server.turn.models import TurnModels
 from server.turn.run import TurnEngine, TurnInput
-from server.turn.steps import tell_evidence
 from tests.chat_model import ScriptedChatModel
 from tests.server.turn_fakes import FAX, FakeCollection, Reversing, passage
 from tests.server.turn_playing import FOLLOW_UP, Fixed

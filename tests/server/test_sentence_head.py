@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from index.query import Hit, TokenStates
-from server.turn.sentence_head import FEATURES, SentenceHead, packaged_head, sentence_chances, sentence_inputs
+from index.documents import Hit, TokenStates
+from server.turn.evidence import FEATURES, SentenceHead, packaged_head, sentence_chances, sentence_inputs
 from server.turn.support import SupportScorer
 from tests.server.turn_fakes import FAX, LEAVE, evidence, passage, states_of
 from text.sentences import sentence_spans

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from server.turn.answer import AnswerReader
 from server.turn.events import CitationEvent, SupportEvent, TokenEvent
-from server.turn.prompt import examples, instructions
+from server.turn.models import examples, instructions
 from server.turn.support import Support
 from tests.server.turn_fakes import FAX, LEAVE, evidence
 

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from index.query import Hit
+from index.documents import Hit
 from rewriter import Conversation, Message
 from server.settings import RetrievalSettings, Settings
-from server.turn.ask_back import QuestionBack, asked_back, parse, question_back
 from server.turn.events import Alternative, Evidence
+from server.turn.system_messages import QuestionBack, asked_back, parse, question_back
 from tests.chat_model import ScriptedChatModel
 from tests.server.turn_fakes import LEAVE, FakeCollection, Showing, evidence, passage
 from tests.server.turn_playing import FOLLOW_UP, done, engine, play
-from text.translation import LANGUAGES, speak
+from text.languages import LANGUAGES, speak
 
 
 def asking(ask_back: float = 0.0001, rerank: Literal["always", "never"] = "never", **options: Any) -> Settings:

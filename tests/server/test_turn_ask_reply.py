@@ -14,14 +14,13 @@ from index.indexer import index_paths
 from rewriter import Conversation, Message
 from rewriter.load import load_rewriter, packaged_folder
 from rewriter.protocol import Rewriter
-from server.turn.ask_back import QuestionBack, folded, understood
 from server.turn.events import Alternative, DoneEvent, Event, Evidence, EvidenceEvent, RewriteEvent
 from server.turn.models import TurnModels
 from server.turn.run import TurnEngine
-from server.turn.system_messages import history_for_model
+from server.turn.system_messages import QuestionBack, folded, history_for_model, understood
 from tests.server.test_turn_ask_back import asking
 from tests.server.turn_playing import done, play
-from text.translation import speak
+from text.languages import speak
 
 OFFERED = ("Postgres › Dump and restore", "Postgres › Replication", "MySQL › Dump", "Files")
 ASKS = QuestionBack(tuple(Alternative(n=n, text=text) for n, text in enumerate(OFFERED, 1)), "Backups")

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from index.documents import Hit, Passage
 from index.encoders import Encoder, Vectors
-from index.query import Hit, Passage
 from rewriter import Conversation, PassThroughRewriter
 from server.settings import LLMSettings, RetrievalSettings, Settings
 from server.turn.decision import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from index.query import Hit
+from index.documents import Hit
 from server.turn.evidence import passage_tokens, select_evidence
 from tests.server.turn_fakes import passage
 

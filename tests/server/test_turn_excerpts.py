@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from server.turn.events import Evidence
 from server.turn.evidence import GAP, HEADER_TOKENS, excerpts
-from server.turn.prompt import count_tokens
+from server.turn.models import count_tokens
 from server.turn.support import SupportScorer
-from server.turn.tables import table_rows
 from tests.server.turn_fakes import FAX, LEAVE, evidence
+from text.sentences import table_rows
 
 LONG = " ".join(f"Sentence number {n} speaks of something else entirely." for n in range(20))
 HIDDEN = f"{LONG} Refunds for returned books take nine working days. They go to the card used. {LONG}"

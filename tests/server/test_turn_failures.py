@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from index.documents import Hit
 from index.errors import CollectionNotFound, StorageError
-from index.query import Hit
 from rewriter import PassThroughRewriter, PromptedRewriter
 from server.settings import LLMSettings, RetrievalSettings, Settings
-from server.turn import search, steps
+from server.turn import events, search
 from server.turn.events import Event, EvidenceEvent, TokenEvent
 from server.turn.models import TurnModels
 from server.turn.run import TurnEngine, TurnInput
@@ -85,7 +85,7 @@ def test_a_missing_collection_is_said_before_anything_is_searched() -> None:
 
 
 def test_a_search_that_hangs_ends_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(steps, "BLOCKING_SECONDS", 0.1)
+    monkeypatch.setattr(events, "BLOCKING_SECONDS", 0.1)
     over = threading.Event()
     turns = engine(["x"], collection=FakeCollection(before=lambda: over.wait(40)))
 

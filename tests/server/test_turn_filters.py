@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from server.turn.filters import HeaderFilter, PreambleFilter, RefusalFilter
-from server.turn.prompt import header
+from server.turn.citations import HeaderFilter, PreambleFilter, RefusalFilter
+from server.turn.models import header
 from tests.server.turn_fakes import evidence
 
 

@@ -9,7 +9,7 @@ import pytest
 from rewriter.protocol import Message
 from server.settings import HouseInstructions, Settings
 from server.turn.events import DoneEvent, Event, FoldEvent
-from server.turn.prompt import evidence_budget, instructions
+from server.turn.models import evidence_budget, instructions
 from server.turn.system_messages import history_for_model
 from tests.chat_model import ScriptedChatModel
 from tests.server.turn_fakes import FAX, FakeCollection

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from index.query import Hit, Passage, Query
+from index.documents import Hit, Passage, Query
 from rewriter.protocol import Message
 from server.chat.loaded_models import Collections
 from server.settings import IndexSettings, Settings
@@ -30,8 +30,7 @@ from tests.openai_server import FakeOpenAIServer
 from tests.server.turn_fakes import FakeCollection, Showing, evidence
 from tests.server.turn_playing import done, engine, play
 from tests.serving import MakeSettings, Running, Serve
-from text.languages import language_of
-from text.translation import LANGUAGES, gettext, speak
+from text.languages import LANGUAGES, gettext, language_of, speak
 
 ENGLISH = IndexSettings()
 MEANINGS = [

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from index.query import Hit, Query, Where
+from index.documents import Hit, Query, Where
 from rewriter import Conversation, Message
 from server.settings import Settings
 from server.turn.events import DoneEvent, Event, EvidenceEvent, RewriteEvent, StepEvent, TokenEvent

@@ -27,7 +27,7 @@ from server.turn.search import TurnSearch
 from tests.chat_model import FOREVER, ScriptedChatModel
 from tests.server.turn_fakes import FAX, LEAVE, FakeCollection, Reversing
 from tests.server.turn_playing import FOLLOW_UP, Fixed, done, engine, play
-from text.asking import QuestionContext
+from text.prompts import QuestionContext
 
 
 def test_an_answer_streams_with_checked_citations() -> None:

@@ -6,7 +6,7 @@ import regex
 
 from rewriter.protocol import Conversation, Message
 from server.settings import LLMSettings
-from server.turn.prompt import TurnPrompt, build_prompt, clip, count_tokens, evidence_budget
+from server.turn.models import TurnPrompt, build_prompt, clip, count_tokens, evidence_budget
 from tests.server.turn_fakes import FAX, LEAVE, evidence
 
 LLM = LLMSettings()

@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 
 from server.turn.answer import AnswerReader
 from server.turn.events import Evidence
-from server.turn.evidence import best_sentences, nearest_sentences
+from server.turn.evidence import SentencePlace, best_sentences, nearest_sentences
 from server.turn.quote_shapes import LONGEST, asks_to_do, is_stub, quote_text
-from server.turn.sentence_head import SentencePlace
 from server.turn.support import Support, SupportScorer
-from server.turn.tables import table_rows
 from tests.server.turn_fakes import evidence
+from text.sentences import table_rows
 
 COMPATIBILITY = """\
 Which Go a release needs depends on its age. See the [support policy](../policy.md) too.

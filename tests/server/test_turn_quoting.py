@@ -12,15 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from index.query import Hit, Passage
+from index.documents import Hit, Passage
 from rewriter.protocol import Conversation, PassThroughRewriter, Rewrite
 from server.rewriters import open_reranker
 from server.settings import RetrievalSettings, Settings
 from server.turn.decision import Chances, chances
 from server.turn.events import Evidence
-from server.turn.evidence import best_sentences
+from server.turn.evidence import SentencePlace, best_sentences
 from server.turn.search import TurnSearch
-from server.turn.sentence_head import SentencePlace
 from server.turn.support import SupportScorer
 from tests.server.turn_fakes import evidence
 from text.sentences import sentence_spans

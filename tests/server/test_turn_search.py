@@ -6,9 +6,9 @@ import pytest
 from rewriter.protocol import Conversation, Message, PassThroughRewriter, Rewrite, Term
 from server.settings import Settings
 from server.settings.profile import RetrievalProfile, packaged_profile
+from server.turn.events import Stopwatch
 from server.turn.search import HISTORY_CHARS, ReadPage, SearchPlan, TurnSearch, build_variants
-from server.turn.steps import Stopwatch
-from text.asking import QuestionContext
+from text.prompts import QuestionContext
 
 TALK = Conversation(
     (

@@ -12,8 +12,16 @@ import pytest
 from rewriter import Conversation
 from server.chat.loaded_models import ServiceModels
 from server.settings import LLMSettings, RetrievalSettings, Settings
-from server.turn.models import AnswerStyle, TurnModels, WritingPace, answer_style
-from server.turn.prompt import build_prompt, evidence_budget, examples, instructions
+from server.turn.models import (
+    AnswerStyle,
+    TurnModels,
+    WritingPace,
+    answer_style,
+    build_prompt,
+    evidence_budget,
+    examples,
+    instructions,
+)
 from server.turn.run import TurnEngine
 from tests.chat_model import ScriptedChatModel
 from tests.server.turn_fakes import FakeCollection, evidence

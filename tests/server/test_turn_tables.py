@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.turn.tables import named, table_rows, tables, with_rows_said
-from text.sentences import sentences
+from text.sentences import named, sentences, table_rows, tables, with_rows_said
 
 TABLE = "Limits.\n\n| Format | Largest |\n|---|---|\n| PDF | 50 MB |\n| a \\| b | |\n\nAsk us.\n"
 

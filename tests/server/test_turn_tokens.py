@@ -7,7 +7,7 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.turn.prompt import count_tokens
+from server.turn.models import count_tokens
 
 # Tokens as the tokenizer of Qwen2.5 counts them.
 # ruff: noqa: E501

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import regex
 
-from index.documents import Document, Section
+from index.documents import Document, Hit, Passage, Query, Section, TokenStates, Where
 from index.encoders import Vectors
-from index.query import Hit, Passage, Query, TokenStates, Where
 from server.turn.events import Evidence
-from text.asking import QuestionContext
+from text.prompts import QuestionContext
 
 if TYPE_CHECKING:
     from index.rerank import Reranker

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from text.blocks import without_linked, without_links
+from text.sentences import without_linked, without_links
 
 
 @pytest.mark.parametrize(

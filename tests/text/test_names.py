@@ -13,7 +13,7 @@ from index.errors import InvalidName
 from index.version import CollectionFolder
 from rewriter.protocol import RunError
 from rewriter.runs import run_folder
-from server.chat.error_mapping import InvalidRequest, checked_name
+from server.chat.base import InvalidRequest, checked_name
 from text.files import NAME_CHARS, NAME_PATTERN, NAME_RULE, is_name
 
 FIELD = TypeAdapter[str](Annotated[str, Field(pattern=NAME_PATTERN, max_length=NAME_CHARS)])

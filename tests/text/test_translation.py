@@ -12,7 +12,7 @@ import polib
 import pytest
 from babel.messages.extract import extract_from_dir
 
-from text.translation import LANGUAGES, LOCALE, everywhere, gettext, ngettext, speak, wanted
+from text.languages import LANGUAGES, LOCALE, everywhere, gettext, ngettext, speak, wanted
 
 Message: TypeAlias = str | tuple[str, ...]
 

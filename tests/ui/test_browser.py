@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from server.chat import NotFound
-from server.chat.error_mapping import QueueFull
+from server.chat.base import QueueFull
 from tests.eventually import eventually
 from tests.ui.site import CURATED, violations
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from server.chat import ChatError, StoredTurn
-from server.chat.error_mapping import LimitReached, QueueFull
+from server.chat.base import LimitReached, QueueFull
 from tests.eventually import eventually
 from tests.openai_server import FakeOpenAIServer
 from tests.serving import Running

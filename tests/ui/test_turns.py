@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from index.query import Hit
+from index.documents import Hit
 from server.chat import (
     ErrorEvent,
     Event,

@@ -12,10 +12,9 @@ import psutil
 import pytest
 
 from index.collection import Collection
-from index.documents import Document
+from index.documents import Document, Query
 from index.errors import StoreUnavailable
 from index.indexer import index_documents
-from index.query import Query
 from index.stores import StoreSpec, VectorStore, load_store
 from plugins.chroma.local_server import local_server, stop_servers
 from testing.plugin import PluginContract

@@ -13,8 +13,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from plugins.compliance import audit_log
-from server.access import LOCAL, Principal
-from server.audit_log import AuditEntry, account, entry, note
+from server.access import LOCAL, AuditEntry, Principal, account, entry, note
 from server.store import Database
 from testing.plugin import PluginContract
 
@@ -145,7 +144,7 @@ _KILLED = """
 import asyncio, os, signal, sys
 from pathlib import Path
 from server.access import LOCAL
-from server.audit_log import account, entry, note
+from server.access import account, entry, note
 from server.store import Database
 
 async def main():

@@ -12,8 +12,7 @@ from typer.testing import CliRunner, Result
 from cli import add_plugin_commands, app
 from cli.shared.error_handler import ExitCode
 from plugins.compliance import audit_log
-from server.access import LOCAL
-from server.audit_log import entry
+from server.access import LOCAL, entry
 from server.store import Database
 
 add_plugin_commands()

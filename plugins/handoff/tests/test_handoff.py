@@ -107,7 +107,7 @@ def listed(lines: str) -> list[str]:
 
 
 def test_people_ask_for_a_person_in_their_language_and_by_the_button() -> None:
-    from text.translation import everywhere
+    from text.languages import everywhere
 
     for text in (*listed(WANTED), *everywhere("Talk to a person")):
         assert wants_person(text), text

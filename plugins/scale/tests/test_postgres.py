@@ -14,11 +14,10 @@ from plugins.compliance import audit_log
 from plugins.compliance.erasing import forget_document, forget_person
 from plugins.scale.move import copy_database
 from plugins.scale.postgres import PostgresServer
-from server.access import LOCAL
+from server.access import LOCAL, AuditEntry
 from server.api.security import authentication
-from server.audit_log import AuditEntry
 from server.chat import open_service
-from server.chat.error_mapping import Unavailable
+from server.chat.base import Unavailable
 from server.settings import Settings
 from server.store import Database, StoreError, conversations, credentials, turns
 from tests.databases import PostgresPrograms

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from server.api.running import demand_key
+from server.api.app import demand_key
 from server.settings import Settings
 from testing.plugin import PluginContract
 from tests.door import Door, OpenDoor

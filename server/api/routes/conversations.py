@@ -12,9 +12,18 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, Field, field_validator
 from starlette.responses import Response
 
-from index.query import Where
-from server.api.dependencies import ConversationId, Listing, Service, StrictBody, number
-from server.api.sse import EVENTS, TurnStream, event_bytes, while_connected
+from index.documents import Where
+from server.api.dependencies import (
+    EVENTS,
+    ConversationId,
+    Listing,
+    Service,
+    StrictBody,
+    TurnStream,
+    event_bytes,
+    number,
+    while_connected,
+)
 from server.chat import (
     ConversationDetail,
     ConversationSummary,

@@ -15,10 +15,9 @@ from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from starlette.responses import Response
 
-from index.query import Where
-from server.api.dependencies import Service, number
+from index.documents import Where
+from server.api.dependencies import EVENTS, Service, TurnStream, event_bytes, number, while_connected
 from server.api.error_responses import error_body
-from server.api.sse import EVENTS, TurnStream, event_bytes, while_connected
 from server.chat import (
     ChatError,
     CitationEvent,
@@ -40,7 +39,7 @@ from server.chat import (
 from server.chat.running_turn import MAX_HISTORY_MESSAGES, RunningTurn
 from server.turn.events import Alternative, AnswerKind, Status
 from server.turn.system_messages import NOT_BORNE_OUT
-from text.translation import gettext
+from text.languages import gettext
 
 
 class _Tolerant(BaseModel):

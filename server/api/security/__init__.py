@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from starlette.middleware import Middleware
 
-from server.api.security.authentication import AuthMiddleware
+from server.api.security.authentication import AuthMiddleware, RequestLimit
 from server.api.security.origins import (
     BodySizeMiddleware,
     OriginMiddleware,
@@ -18,7 +18,6 @@ from server.api.security.origins import (
     SecurityHeaders,
     client_address,
 )
-from server.api.security.throttle import RequestLimit
 from server.plugins import parts
 
 if TYPE_CHECKING:

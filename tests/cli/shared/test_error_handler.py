@@ -19,7 +19,7 @@ from index.errors import (
     ModelUnavailable,
     StorageError,
 )
-from server.api.running import AddressInUse
+from server.api.app import AddressInUse
 from server.chat import NotFound, Unavailable
 from server.engines.base import EngineError
 from server.store import StoreError

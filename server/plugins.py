@@ -34,7 +34,7 @@ class Plugin:
     `document_folders` are functions `(home, collection) -> [folder]` that return where a plugin keeps documents of a
     collection, and `delete_documents` are functions `(home, collection) -> None` that delete those with the collection.
     `public_paths` need no key; of these, `shared_paths` may be loaded by pages of other origins, and `framed_paths` set
-    their own policy on who may frame them. `authenticators` make a `server.api.security.authentication.Authenticator`
+    their own policy on who may frame them. `authenticators` make a `server.api.security.Authenticator`
     of the settings. `checks` are functions `(settings) -> findings` that `anaphora doctor` runs. `tables` are
     `server.store.schema.TableGroup`s. `audit_logs` are functions `(connection, *entries)` that keep entries of
     `server.access`. `answerers` make a `server.turn.run.Answerer` of `(core)`, or None while they are off. `replies`

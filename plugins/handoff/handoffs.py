@@ -19,7 +19,7 @@ from plugins.handoff.asking import mentions_person, wants_person
 from plugins.handoff.delivering import Content, Exchange
 from plugins.handoff.store import HandoffRecord
 from server.api.dependencies import Listing, StrictBody, service_of
-from server.api.security.authentication import network
+from server.api.security import network
 from server.chat import ChatError, ChatService, StoredTurn
 from server.chat.base import (
     MAX_LISTED,

@@ -23,7 +23,7 @@ from starlette.responses import Response
 
 from plugins.sso import SsoSettings
 from server.access import Principal, SignInFailed
-from server.api.security.authentication import Authenticator, SignIn, here, local_path, onward_page, set_cookie
+from server.api.security import Authenticator, SignIn, here, local_path, onward_page, set_cookie
 from server.installation import Finding
 from server.settings import Settings, is_loopback
 from text.modules import need_extra

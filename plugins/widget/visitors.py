@@ -12,7 +12,7 @@ from sqlalchemy import Connection, delete, select
 
 from plugins.widget import WidgetSettings
 from server.access import Principal
-from server.api.security.authentication import network
+from server.api.security import network
 from server.chat import ChatService, Forbidden
 from server.chat.base import LimitReached
 from server.chat.service import purge_expired

@@ -26,8 +26,7 @@ from starlette.requests import HTTPConnection
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from server.api import error_responses
-from server.api.error_responses import MountedErrors
+from server.api.dependencies import ERRORS, MountedErrors, install_errors
 from server.api.routes import OPERATIONS, ROUTERS
 from server.api.security import RequestLimit, door
 from server.chat import ChatService
@@ -78,7 +77,7 @@ def _api(*, with_keys: bool, **more: Any) -> FastAPI:
         redoc_url=None,
         **more,
     )
-    error_responses.install(app)
+    install_errors(app)
     app.router.routes += _routes(tuple(installed_plugins()))
     _describe(app, with_keys=with_keys)
     return app
@@ -89,7 +88,7 @@ def _routes(plugins: tuple[str, ...]) -> list[BaseRoute]:
     """Return the API's routes with those of `plugins`, the installed ones. Reading their signatures takes long."""
     every = APIRouter()
     for router in (*ROUTERS, *parts("routers")):
-        every.include_router(router, responses=error_responses.ERRORS)
+        every.include_router(router, responses=ERRORS)
     every.include_router(OPERATIONS)
     return every.routes
 

@@ -21,7 +21,7 @@ from reportlab.pdfgen.canvas import Canvas
 from starlette.routing import Mount
 
 from server.access import Role
-from server.api.security.authentication import COOKIE
+from server.api.security import COOKIE
 from server.store import credentials
 from tests.eventually import eventually
 from ui.gate import PageGate
@@ -158,7 +158,7 @@ class World:
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     from index import encoders
-    from server.api.security import authentication
+    from server.api import security
     from server.settings import Settings
     from tests.encoder import WordEncoder
     from tests.openai_server import FakeOpenAIServer
@@ -167,8 +167,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     home = tmp_path_factory.mktemp("walk")
     with pytest.MonkeyPatch.context() as patch, FakeOpenAIServer(pieces=(f"It is {WORDS['answer']}. ", "[1]")) as llm:
         patch.setattr(encoders, "load_encoder", lambda *_: WordEncoder())
-        patch.setattr(authentication, "PER_ADDRESS", "100000/minute")
-        patch.setattr(authentication, "IN_ALL", "100000/minute")
+        patch.setattr(security, "PER_ADDRESS", "100000/minute")
+        patch.setattr(security, "IN_ALL", "100000/minute")
         settings = Settings(
             home=home,
             index={"encoder": str(home)},

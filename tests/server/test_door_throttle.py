@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from server.api.security import authentication as module
-from server.api.security.authentication import LoginThrottle
+from server.api import security as module
+from server.api.security import LoginThrottle
 from tests.door import OpenDoor
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from server.api.security import authentication
+from server.api import security
 from server.store import credentials
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def test_the_page_names_who_signed_in_and_signs_them_out(
     _, secret = site.service.core.database.write_blocking(
         lambda connection: credentials.create_key(connection, "Ada <b>L.</b>")
     )
-    monkeypatch.setattr(authentication, "REMEMBERED_SECONDS", 0.0)
+    monkeypatch.setattr(security, "REMEMBERED_SECONDS", 0.0)
     page.goto(site.address)
     page.fill("input[name=key]", secret)
     page.click("button")

@@ -13,7 +13,7 @@ import httpx2
 import pytest
 from typer.testing import CliRunner
 
-from plugins.mcp.stdio import app
+from plugins.mcp import app
 from testing.plugin import PluginContract
 from tests.openai_server import FakeOpenAIServer
 from tests.serving import MakeSettings, Running, Serve

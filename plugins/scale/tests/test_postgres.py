@@ -12,10 +12,10 @@ from sqlalchemy.exc import IntegrityError
 
 from plugins.compliance import audit_log
 from plugins.compliance.erasing import forget_document, forget_person
-from plugins.scale.move import copy_database
+from plugins.scale import copy_database
 from plugins.scale.postgres import PostgresServer
 from server.access import LOCAL, AuditEntry
-from server.api.security import authentication
+from server.api import security
 from server.chat import open_service
 from server.chat.base import Unavailable
 from server.settings import Settings
@@ -148,7 +148,7 @@ def test_a_real_server_answers_from_it_and_outlives_its_going_away(
         assert all(row.seconds > 0 for row in traced)
 
         # The guard, too, says that it cannot look anything up, in words for strangers; here it need not look.
-        monkeypatch.setattr(authentication, "REMEMBERED_SECONDS", 600.0)
+        monkeypatch.setattr(security, "REMEMBERED_SECONDS", 600.0)
         postgres.stop()
         try:
             refused = client.post("/v1/conversations", json={})
@@ -170,7 +170,7 @@ def test_a_real_server_answers_from_it_and_outlives_its_going_away(
         postgres.start()
         assert "not saved" in rest[-1] or "not saved" in "".join(rest[-3:])
 
-        monkeypatch.setattr(authentication, "REMEMBERED_SECONDS", 0.0)
+        monkeypatch.setattr(security, "REMEMBERED_SECONDS", 0.0)
         _, secret = running.call(running.service.core.database.write(lambda c: credentials.create_key(c, "desk")))
         assert client.get("/v1/conversations").status_code == 401
         assert client.post("/login", data={"key": secret}).status_code == 303

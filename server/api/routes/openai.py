@@ -16,8 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from starlette.responses import Response
 
 from index.documents import Where
-from server.api.dependencies import EVENTS, Service, TurnStream, event_bytes, number, while_connected
-from server.api.error_responses import error_body
+from server.api.dependencies import EVENTS, Service, TurnStream, error_body, event_bytes, number, while_connected
 from server.chat import (
     ChatError,
     CitationEvent,

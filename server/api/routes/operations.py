@@ -10,8 +10,7 @@ from pydantic import BaseModel, Field, field_validator
 from starlette.responses import Response
 
 from server.access import Role
-from server.api.dependencies import CollectionFilter, Listing, Service, StrictBody, number
-from server.api.error_responses import ERRORS
+from server.api.dependencies import ERRORS, CollectionFilter, Listing, Service, StrictBody, number
 from server.chat import Readiness
 from server.chat.admin import KeySummary, NewKey
 from server.chat.reviews import Statistics

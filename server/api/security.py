@@ -1,6 +1,9 @@
-"""Authentication: sign-in by a form or a plugin, and the one place that makes a `Principal` of a request.
+"""The door of the server, as ASGI middleware: what every request passes before a route sees it.
 
-Wrong keys and sign-ins of an address are slowed down, and a principal's requests are counted.
+What a proxy says, what a browser is told, which names and origins are answered and how long a body may be is told in
+`server.api.origins`. Here is who sends a request, and how often: sign-in by a form or a plugin, and the one place that
+makes a `Principal` of a request. Wrong keys and sign-ins of an address are slowed down, and a principal's requests are
+counted. Authorisation of a principal is decided in `server.access`.
 """
 
 from __future__ import annotations
@@ -19,16 +22,23 @@ from urllib.parse import parse_qs, quote
 
 from sqlalchemy import Connection
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.middleware import Middleware
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.access import LOCAL, NOBODY, Principal, SignInFailed, account, entry, note
-from server.api.error_responses import chat_error_response, error_response, is_api
-from server.api.security.origins import client_address
+from server.api.dependencies import chat_error_response, error_response, is_api
+from server.api.origins import (
+    BodySizeMiddleware,
+    OriginMiddleware,
+    ProxyHeaders,
+    SecurityHeaders,
+    client_address,
+)
 from server.chat.base import LimitReached
 from server.chat.limits import WINDOW_SECONDS, PrincipalLimits, RateLimitStatus
-from server.plugins import paths
+from server.plugins import parts, paths
 from server.store import Database, StoreError, credentials
 from server.store.credentials import ApiKey
 from text.languages import RIGHT_TO_LEFT, gettext, speak, spoken, wanted
@@ -36,6 +46,8 @@ from text.languages import RIGHT_TO_LEFT, gettext, speak, spoken, wanted
 if TYPE_CHECKING:
     from limits import RateLimitItem
     from limits.strategies import RateLimiter
+
+    from server.settings import Settings
 
 
 PER_ADDRESS = "10/minute; 40/hour; 200/day"
@@ -510,3 +522,20 @@ def _refusal(scope: Scope) -> Response:
         "An API key is needed: send `Authorization: Bearer KEY`. `anaphora keys create NAME` on the server makes one.",
         headers={"WWW-Authenticate": "Bearer"},
     )
+
+
+def door(settings: Settings, database: Database) -> list[Middleware]:
+    """The parts of the door up to where the principal is known, the outermost first. Raises PluginError, MissingExtra.
+
+    `database` keeps keys and sessions.
+    """
+    server = settings.server
+    authenticators = [make(settings) for make in parts("authenticators")]
+    identity_headers = {header for authenticator in authenticators for header in authenticator.identity_headers}
+    return [
+        Middleware(ProxyHeaders, addresses=server.proxies, identity_headers=identity_headers),
+        Middleware(SecurityHeaders),
+        Middleware(OriginMiddleware, hosts=server.trusted_hosts, any_host=not server.on_loopback),
+        Middleware(BodySizeMiddleware, upload_bytes=server.max_body_mb << 20),
+        Middleware(AuthMiddleware, database=database, always=settings.needs_sign_in, authenticators=authenticators),
+    ]

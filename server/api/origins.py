@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from server.api.error_responses import error_response, is_api
+from server.api.dependencies import error_response, is_api
 from server.plugins import paths
 from server.settings import is_loopback
 

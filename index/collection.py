@@ -20,8 +20,7 @@ import numpy.typing as npt
 from index.documents import Document, Hit, MetadataValue, Passage, Query, Where
 from index.encoders import CachedVectors, Encoder, Vectors
 from index.errors import CollectionCorrupt, CollectionMismatch, CollectionNotFound, IndexingError, InvalidName
-from index.fusion import CONFIDENCE_RANK, DEFAULT_K, document_prior, fuse, query_confidence
-from index.lexical import Bm25s, LexicalIndex
+from index.ranking import CONFIDENCE_RANK, DEFAULT_K, Bm25s, LexicalIndex, document_prior, fuse, query_confidence
 from index.records import DocumentInfo, FileRecord, Records
 from index.stores import EXACT, Mask, Neighbours, OpenTerms, StoreSpec, delete_vectors, load_store
 from index.version import CollectionFolder, Pace, Version, Watch

@@ -188,9 +188,9 @@ class Query:
     """One query variant of a search: a text and how much its BM25 and its dense ranking weigh in the fusion.
 
     A weight of 0 skips that ranking altogether. `name` labels the variant in `Hit.ranks`. With a `confidence` above 0
-    both weights follow how clearly the text points at something in the collection (`index.fusion.query_confidence`):
+    both weights follow how clearly the text points at something in the collection (`index.ranking.query_confidence`):
     up when a few passages stand out, down when none does. With a `document_prior_weight` above 0 the query finds no
-    passages: its rankings say which documents are spoken of (`index.fusion.document_prior`), which weighs at most so
+    passages: its rankings say which documents are spoken of (`index.ranking.document_prior`), which weighs at most so
     many times as much as all that finds passages. With `within` it finds only passages of the first of these
     filters that fits any, and so favours them.
     """

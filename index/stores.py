@@ -26,7 +26,7 @@ from index.errors import CollectionCorrupt, StorageError, StoreUnavailable
 from text.modules import PluginError, load_plugin
 
 if TYPE_CHECKING:
-    from index.lexical import LexicalIndex
+    from index.ranking import LexicalIndex
 
 
 @dataclass(frozen=True, slots=True)

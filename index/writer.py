@@ -21,7 +21,7 @@ import numpy as np
 
 from index.encoders import Encoder, Vectors
 from index.errors import CollectionCorrupt, IndexingCancelled, StorageError, StoreUnavailable
-from index.lexical import Bm25s
+from index.ranking import Bm25s
 from index.records import Records, RecordsWriter
 from index.stores import OpenVectors, StoreSpec, TermStore, delete_vectors, load_store
 from index.version import FORMAT, CollectionFolder, Manifest, Version, failed_write, storage_errors, write_manifest

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from evaluation.answers import judged_as
 from evaluation.metrics import estimate, per_question
 from evaluation.run_folder import RunWriter
-from index.fusion import fuse
+from index.ranking import fuse
 from papers.asking import QuoteAsker
 from papers.citation_summaries.citances import SET, CitanceCase
 from papers.citation_summaries.retelling import explain

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from index.fusion import fuse
-from index.lexical import K1
+from index.ranking import K1, fuse
 from plugins.evidence.explain import (
     LEAD_NEAR,
     SENTENCES,

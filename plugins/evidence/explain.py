@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import regex
 
-from index.lexical import K1
+from index.ranking import K1
 from plugins.evidence.source import SourcePassage, Within, numbered_texts
 from server.chat.documents import NAME, NAMES, YEAR
 from server.turn.support import SUPPORTED, SupportScorer

@@ -11,8 +11,7 @@ import regex
 
 from index.documents import Document, Section
 from index.encoders import TextEncoder, Vectors
-from index.fusion import fuse
-from index.lexical import K1, Bm25s
+from index.ranking import K1, Bm25s, fuse
 from server.turn.events import Evidence
 from text.sentences import blocks, sentence_spans, sentences
 from text.words import stems, tokenize

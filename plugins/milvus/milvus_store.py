@@ -1,7 +1,7 @@
 """Vectors and words in Milvus: on a server or a cluster, or in the version's own folder by Milvus Lite.
 
 Unlike the other stores it ranks by words too, so that nothing of a large collection is searched in this process. It
-stores the BM25 weights that `index.lexical` computes over the whole version: an inner product with a question's terms
+stores the BM25 weights that `index.ranking` computes over the whole version: an inner product with a question's terms
 then equals the score of the embedded index, whatever segments and shards Milvus uses, and no analyzer of Milvus takes
 part.
 

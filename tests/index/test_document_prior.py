@@ -8,8 +8,8 @@ import pytest
 
 from index.collection import Collection
 from index.documents import Query
-from index.fusion import document_prior, fuse
 from index.indexer import index_paths
+from index.ranking import document_prior, fuse
 from tests.encoder import WordEncoder
 
 DOCUMENTS = {"a1": "a", "a2": "a", "a3": "a", "b1": "b", "c1": "c"}

@@ -7,7 +7,7 @@ from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 
-from index.fusion import fuse
+from index.ranking import fuse
 
 RANKINGS = st.lists(st.tuples(st.floats(0.0, 3.0), st.lists(st.integers(0, 30), unique=True, max_size=20)), max_size=6)
 

@@ -8,7 +8,7 @@ import pytest
 from rank_bm25 import BM25Okapi
 
 from index.errors import CollectionCorrupt
-from index.lexical import K1, B, Bm25s
+from index.ranking import K1, B, Bm25s
 from text.words import tokenize
 
 NOUNS = ["form", "fax", "office", "claim", "licence", "vehicle", "loan", "income", "payment", "address", "court"]

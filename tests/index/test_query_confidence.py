@@ -3,7 +3,7 @@ import math
 import pytest
 
 from index.documents import in_scope
-from index.fusion import TYPICAL_DROP, query_confidence
+from index.ranking import TYPICAL_DROP, query_confidence
 
 
 def falling(drop: float, n: int = 10) -> list[float]:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from index.errors import StorageError, StoreUnavailable
-from index.lexical import Bm25s
+from index.ranking import Bm25s
 from index.stores import StoreSpec, VectorStore, load_store
 from plugins.milvus import milvus_store as milvus
 from plugins.milvus.milvus_store import MilvusStore, _filter

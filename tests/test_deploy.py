@@ -330,16 +330,32 @@ def test_the_version_is_that_of_the_project(file: str, version: str) -> None:
     assert re.findall(version, (ROOT / file).read_text("utf-8"), re.MULTILINE) == [project["version"]]
 
 
-def test_what_a_registry_shows_leads_to_the_repository(tmp_path: Path) -> None:
+def run_step(job: str, name: str, folder: Path, **variables: str) -> None:
+    """Run a step of the release's workflow in `folder`."""
     release = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text("utf-8"))
-    (step,) = [one for one in release["jobs"]["wheel"]["steps"] if "registry's page" in one.get("name", "")]
+    (step,) = [one for one in release["jobs"][job]["steps"] if one.get("name") == name]
+    environment = {"PATH": os.environ["PATH"], **variables}
+    subprocess.run(["bash", "-euc", step["run"]], cwd=folder, env=environment, check=True, timeout=60)
+
+
+def test_a_released_chart_starts_the_image_of_the_same_release(tmp_path: Path) -> None:
+    shutil.copytree(CHART, tmp_path / CHART.relative_to(ROOT))
+    forge = {"GITHUB_REPOSITORY": "Docs/Anaphora", "GITHUB_REF_NAME": "v7.1", "GITHUB_ENV": str(tmp_path / "variables")}
+    run_step("chart", "The chart names the image", tmp_path, REGISTRY="images.example.org", **forge)
+    run_step("image", "The image has the chart's version", tmp_path, REGISTRY="images.example.org", **forge)
+    image = yaml.safe_load((tmp_path / CHART.relative_to(ROOT) / "values.yaml").read_text("utf-8"))["image"]
+    # The chart's own version is the image's tag where none is given.
+    assert f"IMAGE={image['repository']}:7.1\n" in (tmp_path / "variables").read_text("utf-8")
+    assert image["repository"] == "images.example.org/docs/anaphora"
+
+
+def test_what_a_registry_shows_leads_to_the_repository(tmp_path: Path) -> None:
     at = "https://forge.example.org/docs/anaphora"
     for project in (".", "client"):
         (tmp_path / project).mkdir(exist_ok=True)
         for name in ("pyproject.toml", "README.md"):
             shutil.copy(ROOT / project / name, tmp_path / project)
-    environment = {"PATH": os.environ["PATH"], "AT": at, "TAG": "v7"}
-    subprocess.run(["bash", "-euc", step["run"]], cwd=tmp_path, env=environment, check=True, timeout=60)
+    run_step("wheel", "A registry's page leads to this repository", tmp_path, AT=at, TAG="v7")
     for project in (".", "client"):
         told = tomllib.loads((tmp_path / project / "pyproject.toml").read_text("utf-8"))["project"]
         assert told["urls"] == {"Source": at, "Issues": f"{at}/issues", "Changelog": f"{at}/blob/v7/CHANGELOG.md"}

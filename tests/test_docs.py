@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import shlex
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -177,6 +179,25 @@ def test_settings_that_are_named_exist() -> None:
     groups = "|".join({name.partition(".")[0] for name in known if "." in name} - {"index"})
     named, known = rf"`((?:{groups})\.(?!json`|py`)[a-z_]+)`", known | {name.rpartition(".")[0] for name in known}
     assert told(lambda page: {*re.findall(named, FENCE.sub("", page.read_text("utf-8")))} - known, GUIDES) == []
+
+
+def test_blocks_of_json_and_of_settings_can_be_read() -> None:
+    known = {setting.name for setting in leaves(Settings)}
+
+    def unknown(values: dict[str, Any], above: str = "") -> Iterator[str]:
+        for key, value in values.items():
+            if (name := f"{above}{key}") not in known:
+                yield from unknown(value, f"{name}.") if isinstance(value, dict) else [name]
+
+    def wrong(page: Path) -> Iterator[str]:
+        for kind, block in re.findall(
+            r"^ *```(json|toml)\n(.*?)^ *```", page.read_text("utf-8"), re.MULTILINE | re.DOTALL
+        ):
+            values = (json.loads if kind == "json" else tomllib.loads)(block)
+            if kind == "toml" and "project" not in values:
+                yield from unknown(values)
+
+    assert told(wrong, GUIDES) == []
 
 
 def test_variables_that_are_named_are_settings() -> None:

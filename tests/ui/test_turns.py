@@ -219,7 +219,7 @@ def test_details_of_the_search_are_for_agents() -> None:
     view = played("Boil it twice [1].")
     assert view.evidence is not None
     view.add(view.evidence.model_copy(update={"reranked": True}))
-    view.add(rewritten("rewrite", confidence=0.8))
+    view.add(rewritten("expand", confidence=0.8, expansion=["boil"]))
     words = (
         "/traces/",
         "Confidence: 80%",
@@ -234,6 +234,7 @@ def test_details_of_the_search_are_for_agents() -> None:
         shown = f"{view.html()}{view.sources_html()}"
         for word in words:
             assert (word in shown) is traced, word
+        assert not re.search("query legs|words added|Make readable|Usual model", shown)
     assert describe(rewritten("rewrite", confidence=0.8), False).details.endswith("Confidence: 80%.")
     for decision, told in (("refused", "turned down (it lost a number)"), ("failed", "failed (it lost a number)")):
         described = describe(rewritten(decision, reason="it lost a number."), False)

@@ -30,9 +30,21 @@ import regex
 from index.documents import OPENING, Hit, TokenStates
 from server.turn.events import Evidence
 from server.turn.models import count_tokens
-from server.turn.quote_shapes import ITEM, LEADS_IN, block_around, definition, finished, may_be_quoted, sequel_end
+from server.turn.quote_shapes import (
+    ITEM,
+    LEADS_IN,
+    asks_for_example,
+    block_around,
+    definition,
+    finished,
+    holds_code,
+    may_be_quoted,
+    sequel_end,
+    shape,
+)
 from server.turn.support import Support, SupportScorer
-from text.sentences import sentences, table_at, table_rows
+from text.sentences import sentences, table_at, table_rows, without_links
+from text.words import stems, words
 
 Array = npt.NDArray[np.float32]
 SentencePlace = tuple[int, int]
@@ -264,8 +276,9 @@ QUOTED = 0.15
 SURE, ANSWERED = 0.35, 0.91
 """Quotes are shown with a doubt if they hold the answer with less than the first chance, or the passages, read or not,
 have one with less than the second; chosen in `docs/lab/citations.md`."""
-LIKELY = 0.8
-"""Quotes that hold the answer with this chance leave nothing to ask back; chosen in `docs/lab/evaluation.md`."""
+LIKELY, TOLD = 0.8, 0.65
+"""Quotes that hold the answer with the first chance leave nothing to ask back, those with the second are not refused;
+chosen in `docs/lab/evaluation.md`."""
 KEY = 0.3
 """A sentence of a longer quote that answers with this chance is made bold; chosen in `docs/lab/citations.md`."""
 GROWN = 600
@@ -276,6 +289,8 @@ QUOTES, QUOTES_IN_DOUBT = 3, 4
 PER_PASSAGE = 2
 LONGEST = 600
 """Characters of one sentence; a longer one is not quoted."""
+SAYS = 2
+"""Words of content that a sentence has beside an item of which it says something."""
 _RANK_DISCOUNT = 0.03
 _LEAST = 1e-9
 _RULE = regex.compile(r"^[ \t]*[|+]?[ \t:]*[-=]{2,}[-=|+: \t]*$", regex.MULTILINE)
@@ -375,6 +390,8 @@ def nearest_sentences(
     *,
     answered: float = 1.0,
     typed: str = "",
+    item: str = "",
+    before: str = "",
 ) -> tuple[list[Support], bool]:
     """Up to three quotes that speak to `question`, best first, and whether they surely answer; empty where none may.
 
@@ -386,7 +403,9 @@ def nearest_sentences(
     A sentence that ends with a colon brings the code, list or table below it, or else what follows it, and so does a
     question, which says nothing alone.
 
-    `typed` is the question in a person's own words, where `question` holds more: what it names counts first.
+    `typed` is the question in a person's own words, where `question` holds more: what it names counts first. `item` is
+    the item of a list that it speaks of: what is said of that comes first. Whoever asks for an example gets what the
+    answer `before` did not hold.
     """
     wordings = (typed or question, question)
     # A row of a table says nothing to who compares words; a cross-encoder has read it below its header.
@@ -394,10 +413,14 @@ def nearest_sentences(
     scored = _quotable(question, evidence, scorer or SupportScorer(evidence), rows, wordings, chances)
     if not scored or (sum(chances.values()) < QUOTED if chances else scored[0][0] < NEAREST):
         return [], False
+    least = (NEAR if chances else CLOSE) * scored[0][0]
+    if before and asks_for_example(wordings[0]):
+        fresh = [(score, quote) for score, quote in scored if not _repeats(wordings, quote, before, evidence)]
+        scored = fresh if fresh and fresh[0][0] >= least else scored
     # What something is comes before its uses.
     weighed = [(math.log(score + _LEAST), quote) for score, quote in scored] if chances else scored
-    defined = definition(wordings, weighed, evidence, read=bool(chances))
-    least = (NEAR if chances else CLOSE) * scored[0][0]
+    spoken_of = _says_of(item, [quote for score, quote in scored if score >= least], evidence) if item else None
+    defined = spoken_of or definition(wordings, weighed, evidence, read=bool(chances))
     wanted = [*([defined] if defined else []), *(quote for score, quote in scored if score >= least)]
     if not chances:
         sure = scored[0][0] >= MATCHES and answered >= ANSWERED
@@ -409,6 +432,32 @@ def nearest_sentences(
     if not sure:
         chosen = _likeliest(wanted, runs, QUOTES_IN_DOUBT, first=defined)
     return finished(wordings, chosen, evidence, doubted=not sure), sure
+
+
+def _says_of(item: str, quotes: Sequence[Support], evidence: Sequence[Evidence]) -> Support | None:
+    """Return the first quote that names an item of a list, itself or in its heading, and says something of it."""
+    places = {passage.n: passage for passage in evidence}
+    known = set(stems(item))
+    for quote in quotes:
+        above = " ".join(places[quote.n].heading[-1:])
+        named = any(_holds_words(text, item) for text in (quote.quote, above))
+        if named and len(set(stems(quote.quote)) - known) >= SAYS:
+            return quote
+    return None
+
+
+def _holds_words(text: str, phrase: str) -> bool:
+    """Whether the words of a phrase stand in a text side by side."""
+    return f" {' '.join(words(phrase))} " in f" {' '.join(words(text))} "
+
+
+def _repeats(wordings: Sequence[str], quote: Support, before: str, evidence: Sequence[Evidence]) -> bool:
+    """Whether an answer holds a quote already, and the quote brings no code."""
+    passage = next(passage for passage in evidence if passage.n == quote.n)
+    if not _holds_words(before, without_links(quote.quote)):
+        return False
+    whole = shape(wordings, quote, passage)
+    return not holds_code(passage.opened, whole.start - passage.origin, whole.end - passage.origin)
 
 
 def _chosen(quotes: Iterable[Support], most: int) -> list[Support]:

@@ -98,6 +98,11 @@ def is_code(text: str, at: int) -> bool:
     return any(block.start <= at < block.end for block in _blocks(text) if block.kind == "code")
 
 
+def holds_code(text: str, start: int, end: int) -> bool:
+    """Return whether a block of code begins in `text[start:end]`."""
+    return any(start <= block.start < end for block in _blocks(text) if block.kind == "code")
+
+
 def fence_above(text: str, at: int) -> str:
     """The line that opens the code block within which `at` stands; empty for its first line, and outside of code."""
     inside = (block for block in _blocks(text) if block.kind == "code" and block.start < at < block.end)
@@ -289,6 +294,9 @@ _DOES = regex.compile(
     r"|wie|cómo|comment|kommandos?|befehle?|beispiele?|ejemplos?|exemples?|commandes?)\b|如何|怎么|示例|كيف|أمر",
     regex.IGNORECASE,
 )
+_EXAMPLE = regex.compile(
+    r"\b(?:examples?|samples?|snippets?|beispiele?|ejemplos?|exemples?)\b|示例|例子|例を|مثال", regex.IGNORECASE
+)
 _RULE = regex.compile(r"^[ \t]*[|+]?[ \t:]*[-=~^]{2,}[-=~^|+: \t]*$", regex.MULTILINE)
 """A line that separates a table's header from its body, or underlines a heading."""
 _ENDS = regex.compile(r"[.!?:;。！？：；…](?:[*_`\"'”’)\]\s]|<br\s*/?>)*$")
@@ -317,6 +325,11 @@ _WORD = regex.compile(r"[\p{L}\p{N}]+")
 def asks_to_do(question: str) -> bool:
     """Return whether a question asks for a way to do something: steps, a command, an example."""
     return bool(_DOES.search(question))
+
+
+def asks_for_example(question: str) -> bool:
+    """Return whether a question asks for an example."""
+    return bool(_EXAMPLE.search(question))
 
 
 def may_be_quoted(wordings: Sequence[str], sentence: str, quote: str, start: int, text: str, *, read: bool) -> bool:

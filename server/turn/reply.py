@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from index.documents import Hit
@@ -34,7 +35,7 @@ from server.turn.events import (
     TurnFailed,
     run_blocking,
 )
-from server.turn.evidence import LIKELY, held, nearest_sentences, readable
+from server.turn.evidence import held, nearest_sentences, readable
 from server.turn.models import GeneratedText, ModelStream, TurnModels, TurnPrompt
 from server.turn.search import SearchPlan, TurnSearch
 from server.turn.support import Support, verify
@@ -56,6 +57,8 @@ if TYPE_CHECKING:
 
 
 _WORD_AT_END = re.compile(r"\w+$")
+_LISTED = re.compile(r"\[\d{1,3}\]\s+\S")
+"""Begins a copy of the nearest sentences as the prompt lists them, which the quotes say better."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +111,10 @@ class Reply:
         self._texts: list[str] = []
         self.doubtful = False
         """Whether the quoted sentences come nearest and may not answer."""
-        self.likely = False
-        """Whether the quoted sentences alone leave nothing to ask back."""
+        self.before = ""
+        """The answer before, as later turns read it."""
+        self.held = 0.0
+        """How likely the quoted sentences hold the answer, by what the cross-encoder read."""
         self._usage = GeneratedText("")
         self._language = ENGLISH
         self._folded = ""
@@ -272,6 +277,8 @@ class Reply:
         """Return why a small model's answer cannot stand, in a word for traces; empty if it can."""
         if refused:
             return "refuses"
+        if _LISTED.match(answer.text):
+            return "copies"
         previous = next((said.text for said in reversed(conversation.messages) if said.role == "assistant"), "")
         if fault := broken_form(answer.plain, self._question, previous, self._texts):
             return fault
@@ -318,15 +325,16 @@ class Reply:
         chances = search.sentence_chances(plan, passages, hits, scorer) if search else {}
         question = plan.matching if chances else plan.meaning
         answered = 1.0 if self._chances is None else self._chances.answer
-        sentences, sure = nearest_sentences(question, passages, scorer, chances, answered=answered, typed=plan.question)
+        nearest = partial(nearest_sentences, typed=plan.question, item=plan.item, before=self.before)
+        sentences, sure = nearest(question, passages, scorer, chances, answered=answered)
         # Of letters that the cross-encoder never learnt it finds the passage, and words tell whether it answers.
         reads = readable(plan.question)
         if not (sure and reads) and (question != plan.matching or not reads):
             answered = 1.0 if chances else answered
-            by_words, sure = nearest_sentences(plan.matching, passages, scorer, answered=answered, typed=plan.question)
+            by_words, sure = nearest(plan.matching, passages, scorer, answered=answered)
             sentences = by_words if sure or not sentences else sentences
         self.doubtful = bool(sentences) and not sure
-        self.likely = held(sentences, chances) >= LIKELY
+        self.held = held(sentences, chances)
         return sentences
 
     def _refuse(self, plan: SearchPlan, passages: Sequence[Evidence], nearest: Sequence[Support]) -> list[Event]:

@@ -34,12 +34,13 @@ from server.turn.decision import (
     conversation_before,
     covered,
     decide,
+    is_bare_complaint,
     language_of_hits,
     merge_part_events,
     split_question,
 )
 from server.turn.events import ErrorEvent, Event, EvidenceEvent, Stopwatch, TurnFailed, run_blocking
-from server.turn.evidence import excerpts, read_further, select_evidence, with_quoted
+from server.turn.evidence import LIKELY, TOLD, excerpts, read_further, select_evidence, with_quoted
 from server.turn.models import NO_HOUSE, ModelSource, TurnModels, TurnPrompt, build_prompt, evidence_budget
 from server.turn.reply import Reply, Selection, WrittenAnswer
 from server.turn.search import EDITED, NO_PAGE, ReadPage, Searchable, SearchPlan, TurnSearch
@@ -219,6 +220,7 @@ class Turn:
             self.house = self.house.model_copy(update={"refusal": ""})
         ids = (self.turn_id, request.conversation_id)
         self.reply = Reply(settings, request.question, models, self.watch, ids, self.house)
+        self.reply.before = self.request.conversation.last_exchange()[1]
         self._settings = settings
         self._models = models
         self._search = search
@@ -286,7 +288,8 @@ class Turn:
         odds = chances(plan, hits, language, self._searched)
         # Neither a search text that a person wrote nor the reply to a question back leads to a question back.
         may_ask = plan.decision != EDITED and not asked_back(request.conversation) and self._numbers is None
-        outcome = decide(odds, settings.retrieval.profile, may_ask=may_ask)
+        complaint = is_bare_complaint(request.question)
+        outcome = decide(odds, settings.retrieval.profile, may_ask=may_ask, complaint=complaint)
         current().label(outcome=outcome, **asdict(odds))
         about = [term.text for term in plan.rewrite.expansion]
         asks = question_back(passages, about) if outcome == "ask" else None
@@ -303,9 +306,10 @@ class Turn:
         passages, quotes = with_quoted(read, shown, nearest or (), {} if self._numbers is None else self._numbers)
         nearest = None if nearest is None else quotes
         reply.open(passages, language, odds)
-        if reply.likely:
+        if reply.held >= LIKELY and not complaint:
             asks = None
-        quotes_alone = alone or asks is not None
+        unanswerable = unanswerable and reply.held < TOLD
+        quotes_alone = not passages or unanswerable or models.chat_model is None or asks is not None
         quotes_first = not quotes_alone and models.style == "short"
         if unanswerable or (nearest == [] and not asks):
             reply.notice = unsupported_language_notice(request.question, settings.index)

@@ -212,6 +212,12 @@ class SearchPlan:
         return self.variants.rerank_question or self.question if written else self.question
 
     @property
+    def item(self) -> str:
+        """The item of a list that the question names ("the second one"), as written there; empty if it names none."""
+        terms = self.rewrite.expansion
+        return terms[0].text if len(terms) == 1 and terms[0].score == 1 else ""
+
+    @property
     def meaning(self) -> str:
         """The question in full, as far as a sentence is known that says it."""
         if self.reply is not None:

@@ -132,7 +132,8 @@ def no_answer(
 def history_for_model(messages: Iterable[Message]) -> Conversation:
     """Return the messages as the history that later turns read.
 
-    Answers come without the server's own words and the marks of quotes, and courtesies are left out.
+    Answers come without the server's own words and the marks of quotes. Courtesies are left out, and so are quotes that
+    are told with a doubt.
     """
     whole = folded(messages)
     asks_for_person = {
@@ -171,8 +172,17 @@ _QUOTE_MARKS = regex.compile(
 """The marks of quotes in an answer, and citations at the ends of lines."""
 
 
+_QUOTE = regex.compile(r"\s*>.*\[\d{1,3}\]\s*", regex.DOTALL)
+
+
 def _without(text: str) -> str:
-    paragraphs = [part for part in text.split("\n\n") if not _is_own(part.strip())]
+    """Return an answer without the server's own words, and the quotes that they doubt: these may speak of anything."""
+    paragraphs, doubted = list[str](), False
+    for part in text.split("\n\n"):
+        if _is_own(part.strip()):
+            doubted = part.strip() in everywhere(DOUBTFUL)
+        elif not (doubted and _QUOTE.fullmatch(part)):
+            paragraphs.append(part)
     return _QUOTE_MARKS.sub("", "\n\n".join(paragraphs)).strip()
 
 

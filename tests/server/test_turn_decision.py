@@ -22,11 +22,13 @@ from server.turn.decision import (
     Chances,
     chances,
     decide,
+    is_bare_complaint,
     models,
     signals,
 )
 from server.turn.search import SearchPlan, TurnSearch
 from tests.chat_model import ScriptedChatModel
+from tests.server.test_turn_ask_back import Sections
 from tests.server.turn_fakes import FakeCollection
 from tests.server.turn_playing import done, engine, play
 
@@ -144,6 +146,46 @@ def test_by_default_the_unlikely_is_refused_and_the_unclear_asked_back() -> None
     assert decide(Chances(0.3, 0.05, 0.65), profile) == "refuse"
     assert decide(Chances(0.6, 0.3, 0.1), profile) == "ask"
     assert decide(Chances(0.6, 0.3, 0.1), profile, may_ask=False) == "answer"
+
+
+@pytest.mark.parametrize(
+    ("said", "bare"),
+    [
+        ("it doesn't work", True),
+        ("tried it, no luck", True),
+        ("hmm now the signup crashes", True),
+        ("they look broken", True),
+        ("uv is slow on this server", True),
+        ("why does it fail?", False),
+        ("what am i doing wrong", False),
+        ("is it slower than the other one", False),
+        ('it fails with "permission denied"', False),
+        ("it failed when i ran it straight after install, second time was fine", False),
+        ("my router wont let me change dns", False),
+        ("does it work offline", False),
+        ("", False),
+    ],
+)
+def test_a_bare_complaint_is_asked_back_whatever_its_chances(said: str, bare: bool) -> None:
+    profile = RetrievalSettings().profile
+    assert is_bare_complaint(said) == bare
+    for likely in (Chances(0.9, 0.05, 0.05), Chances(0.4, 0.05, 0.55)):
+        assert (decide(likely, profile, complaint=is_bare_complaint(said)) == "ask") == bare
+        assert decide(likely, profile, may_ask=False, complaint=True) != "ask"
+        assert decide(likely, RetrievalSettings(profile={"ask_back": 0}).profile, complaint=True) != "ask"
+    assert decide(Chances(0.0, 0.0, 1.0), profile, complaint=True) == "refuse"
+
+
+def test_a_turn_asks_back_at_a_bare_complaint() -> None:
+    settings = Settings(retrieval=RetrievalSettings(profile={"ask_back": 0.99}, rerank="never"))
+    turns = engine(collection=Sections(), settings=settings)
+    assert done(play(turns, "it still fails")).status == "asked"
+    assert done(play(turns, "why does it still fail for how long")).status != "asked"
+
+
+def test_undoing_something_is_no_trouble() -> None:
+    for text, cue in (("how do I remove it again?", 0.0), ("it is there again", 1.0), ("how is it still there?", 1.0)):
+        assert signals(planned(text), GOOD)["again"] == cue
 
 
 def test_below_the_threshold_no_model_is_asked() -> None:

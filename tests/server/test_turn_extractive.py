@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rewriter.protocol import Conversation, Message
+from rewriter.protocol import Conversation, Message, Rewrite, Term
 from rewriter.terms import resolve
 from server.settings import RetrievalSettings, Settings
 from server.turn.answer import AnswerReader
@@ -164,6 +164,59 @@ def test_sentences_around_a_table_do_not_give_way_to_the_row_that_a_question_nam
     assert [quote.quote for quote in quotes] == [DELIVERY]
 
 
+MODES = [
+    "There are two modes:\n\n* IP\n* IP-NODATA",
+    "In `IP` mode, queries get the local address.",
+    "In `IP-NODATA` mode, queries get the local address of IPv4.",
+]
+
+
+def test_of_a_list_s_item_that_a_question_names_what_is_said_of_it_comes_first() -> None:
+    passages = evidence(*MODES)
+    chances = {(1, 23): 0.1, (1, 29): 0.1, (2, 1000): 0.5, (3, 2000): 0.2}
+    quotes, _ = nearest_sentences("what does the second one return? IP-NODATA", passages, chances=chances)
+    assert quotes[0].quote == MODES[1]
+    named, _ = nearest_sentences(
+        "what does the second one return? IP-NODATA", passages, chances=chances, item="IP-NODATA"
+    )
+    assert named[0].quote == MODES[2]
+    # Far less likely than the best.
+    unlikely, _ = nearest_sentences("?", passages, chances=chances | {(3, 2000): 0.001}, item="IP-NODATA")
+    assert unlikely[0].quote == MODES[1]
+
+
+def test_the_item_is_the_one_that_the_rewriter_resolved() -> None:
+    found, reader = FakeCollection(texts=MODES), Showing(0.9, reads_conversations=True)
+    said = Conversation((Message("user", "Which modes?"), Message("assistant", "There are two: IP and IP-NODATA.")))
+
+    class Resolving:
+        name = "resolving"
+
+        def rewrite(self, conversation: Conversation, question: str) -> Rewrite:
+            terms = (Term("IP-NODATA", 1.0),)
+            return Rewrite(f"{question} IP-NODATA", "expand", 0.9, expansion=terms, history_probability=0.9)
+
+    turns = engine(collection=found, reranker=reader, rewriter=Resolving())
+    end = done(play(turns, "what does the second one return?", conversation=said))
+    assert end.citations[0].quote == MODES[2]
+
+
+EXAMPLES = "Charts hold values. Give them with a flag, for example:\n\n```sh\nhelm -f a.yaml\n```\n\nValues are merged."
+
+
+@pytest.mark.parametrize(("question", "first"), [("give me an example", "Give them"), ("and why?", "Charts hold")])
+def test_whoever_asks_for_an_example_is_not_told_again_what_was_said(question: str, first: str) -> None:
+    chances = {(1, 0): 0.6, (1, EXAMPLES.index("Give")): 0.3}
+    quotes, _ = nearest_sentences(question, evidence(EXAMPLES), chances=chances, before="Charts hold values.")
+    assert quotes[0].quote.startswith(first)
+    # Code is shown again.
+    again, _ = nearest_sentences("an example", evidence(EXAMPLES), chances=chances, before=EXAMPLES)
+    assert "helm -f" in again[0].quote
+    # So is what was said, if there is nothing else.
+    only, _ = nearest_sentences("an example", evidence("Charts hold values."), before="Charts hold values.")
+    assert [quote.quote for quote in only] in ([], ["Charts hold values."])
+
+
 OFFICE = "The office is upstairs. Mrs Okafor runs it. Ring twice.\n\nIt closes at noon. On Sundays nobody is there."
 
 
@@ -251,13 +304,20 @@ def test_a_quoted_answer_is_read_later_without_its_marks() -> None:
 def test_below_a_refusal_only_what_is_near_is_quoted(relevance: float) -> None:
     settings = Settings(retrieval=RetrievalSettings(profile={"answerable": 1.0 if relevance > -9 else 0.01}))
     found = FakeCollection(texts=("Badges are blue. They are worn on the left.",))
-    told = engine(collection=found, settings=settings, reranker=Showing(0.5, relevance=relevance))
+    told = engine(collection=found, settings=settings, reranker=Showing(0.3, relevance=relevance))
     end = done(play(told, "Who won the football world cup?"))
     assert end.status == "refused"
     assert bool(end.citations) == ("\n\n> " in end.answer) == (relevance > -8)
     assert end.answer.startswith("The documents do not seem to speak of this.") == (relevance < -8)
     assert end.answer.endswith("near enough to quote.") == (relevance < -8)
     assert "comes nearest" not in end.answer or relevance > -8
+
+
+@pytest.mark.parametrize(("score", "status"), [(0.999, "quoted"), (0.3, "refused")])
+def test_what_the_sentences_hold_is_not_refused(score: float, status: str) -> None:
+    settings = Settings(retrieval=RetrievalSettings(profile={"answerable": 1.0, "ask_back": 0}))
+    end = done(play(engine(settings=settings, reranker=Showing(score)), "How long is parental leave?"))
+    assert (end.status, bool(end.citations)) == (status, True)
 
 
 def test_what_the_search_did_not_read_is_read_for_its_sentences_beside_what_a_follow_up_leans_on() -> None:

@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rewriter import Conversation, Message
-from server.turn.system_messages import GREETING, WELCOME, history_for_model, no_answer, smalltalk_reply
+from server.turn.system_messages import (
+    DOUBTFUL,
+    GREETING,
+    INTRODUCTION,
+    WELCOME,
+    history_for_model,
+    no_answer,
+    smalltalk_reply,
+)
 from tests.chat_model import ScriptedChatModel
 from tests.server.turn_fakes import FakeCollection
 from tests.server.turn_playing import FOLLOW_UP, done, engine, play
@@ -86,6 +94,10 @@ def said(*texts: str) -> tuple[Message, ...]:
     [
         (REFUSED, ""),
         (f"{REFUSED}\n\n> Leave lasts ten weeks. [1]", "Leave lasts ten weeks."),
+        (f"{DOUBTFUL}\n\n> Ten weeks. [1]\n\n> | a |\n>\n> [2]", ""),
+        (f"{INTRODUCTION}\n\n> Ten weeks. [1]\n\n> It is paid. [2]", "Ten weeks.\n\nIt is paid."),
+        (f"{DOUBTFUL}\n\n> Ten. [1]\n\n**And?**\n\n{INTRODUCTION}\n\n> Paid. [2]", "**And?**\n\nPaid."),
+        (f"{DOUBTFUL}\n\nIt is ten weeks.", "It is ten weeks."),
         (no_answer("x", ["t"], 1), ""),
         (no_answer("x", ["t"], 1, far=True), ""),
         ("Ten weeks [1].\n\nWhat comes nearest in the documents:\n\n> Ten. [1]", "Ten weeks [1].\n\nTen."),

@@ -276,7 +276,7 @@ QUOTED = 0.15
 SURE, ANSWERED = 0.35, 0.91
 """Quotes are shown with a doubt if they hold the answer with less than the first chance, or the passages, read or not,
 have one with less than the second; chosen in `docs/lab/citations.md`."""
-LIKELY, TOLD = 0.8, 0.65
+LIKELY, TOLD = 0.8, 0.6
 """Quotes that hold the answer with the first chance leave nothing to ask back, those with the second are not refused;
 chosen in `docs/lab/evaluation.md`."""
 KEY = 0.3

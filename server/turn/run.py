@@ -220,7 +220,8 @@ class Turn:
             self.house = self.house.model_copy(update={"refusal": ""})
         ids = (self.turn_id, request.conversation_id)
         self.reply = Reply(settings, request.question, models, self.watch, ids, self.house)
-        self.reply.before = self.request.conversation.last_exchange()[1]
+        said = (turn.text for turn in reversed(self.request.conversation.messages) if turn.role == "assistant")
+        self.reply.before = next(said, "")
         self._settings = settings
         self._models = models
         self._search = search

@@ -217,6 +217,15 @@ def test_whoever_asks_for_an_example_is_not_told_again_what_was_said(question: s
     assert [quote.quote for quote in only] in ([], ["Charts hold values."])
 
 
+def test_what_was_said_is_known_behind_an_answer_that_is_no_history() -> None:
+    first, second = "An example of leave is a long one.", "Another example of leave is a short one."
+    said = (Message("user", "and leave?"), Message("assistant", first), Message("user", "which leave"))
+    turns = engine(collection=FakeCollection(texts=(f"{first} {second}",)))
+    assert done(play(turns, "an example of leave")).citations[0].quote == first
+    end = done(play(turns, "an example of leave", conversation=Conversation(said)))
+    assert end.citations[0].quote == second
+
+
 OFFICE = "The office is upstairs. Mrs Okafor runs it. Ring twice.\n\nIt closes at noon. On Sundays nobody is there."
 
 

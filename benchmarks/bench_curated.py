@@ -26,7 +26,7 @@ import numpy.typing as npt
 from scipy.optimize import minimize
 
 from index.encoders import Encoder, load_encoder
-from plugins.curated.matching import READ, Asked, Fitted, Model, differs, read, same_words, signals
+from plugins.curated.answering import READ, Asked, Fitted, Model, differs, read, same_words, signals
 from rewriter.load import load_rewriter, packaged_folder
 from rewriter.protocol import Conversation, Message
 from server.registry import resolve

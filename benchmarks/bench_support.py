@@ -30,7 +30,7 @@ from plugins.evidence.source import SourcePassage
 from server.registry import resolve
 from server.settings import Settings
 from server.turn.events import Evidence
-from server.turn.evidence import MATCHES, best_match, select_evidence
+from server.turn.evidence import MATCHES, quotable_sentences, select_evidence
 from server.turn.support import SUPPORTED, SupportScorer
 from text.sentences import sentence_spans
 from text.words import negations, stems
@@ -167,7 +167,8 @@ def quoting(data: Path, home: Path, limit: int, chance: random.Random) -> None:
         for question in chance.sample(questions, min(limit, len(questions))):
             hits = collection.search([Query(question)], k=6)
             evidence = select_evidence(hits, limit=6, budget=1200)
-            columns[name].append(best_match(question, evidence, SupportScorer(evidence)))
+            quotes = quotable_sentences(question, evidence, SupportScorer(evidence))
+            columns[name].append(max((score for score, _ in quotes), default=0.0))
     table("quoting: share of questions answered by a quote", columns, MATCHES)
     collection.close()
 

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import regex
+
 from rewriter.prompted import model_errors
 from server.engines.base import EngineError
 from text.prompts import Prompt, fill, load_prompt
@@ -112,3 +114,15 @@ def prompts_version(*names: str) -> str:
     """Return a mark that changes whenever one of these prompts does."""
     versions = [prompt_of(name).version for prompt_name in names for name in (prompt_name, f"{prompt_name}_user")]
     return hashlib.sha256(".".join(versions).encode()).hexdigest()[:12]
+
+
+_ASKS_WHETHER = regex.compile(
+    r"\W*(?:(?:and|but|so|or|also|then)\W+)*(?:is|are|was|were|am|do|does|did|has|have|had|can|could|will|would|should"
+    r"|may|might|must)(?:n['’]t)?\s",
+    regex.IGNORECASE,
+)
+
+
+def asks_whether(question: str) -> bool:
+    """Whether a question can be answered with yes or no, told by the English word it begins with."""
+    return bool(_ASKS_WHETHER.match(question))

@@ -8,8 +8,8 @@ from typing import Literal, TypeAlias
 
 import regex
 
+from papers.asking import asks_whether
 from papers.decomposition.base import RecipeEvents, RecipePool, RecipeTools, RecipeUnavailable, side_by_side
-from server.turn.answer import asks_whether
 from server.turn.events import Evidence, StepEvent
 from text.languages import message
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import regex
 
 from index.documents import Hit, Passage
-from papers.asking import QuoteAsker
+from papers.asking import QuoteAsker, asks_whether
 from plugins.evidence.source import clipped, numbered_texts
-from server.turn.answer import answer_kind, asks_whether
+from server.turn.answer import answer_kind
 from server.turn.events import AnswerKind
 from server.turn.evidence import SentencePlace, best_sentences, sentence_chances
 from server.turn.support import Support, SupportScorer

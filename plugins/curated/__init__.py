@@ -1,7 +1,7 @@
 """Curated answers: people answer a question ahead, and whoever asks for the same gets that before a model is asked.
 
-`store` keeps the answers, `matching` says which one is to a question, `answering` gives it to a turn, and `service`
-lets people of the house write them.
+`store` keeps the answers, `answering` says which one is to a question and gives it to a turn, and `editing` lets people
+of the house write them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Group the questions of a period by meaning, count their outcomes, and find what the documents lack."""
+"""Group the questions of a period by meaning, count their outcomes, and find what the documents lack.
+
+A gap of the documents has the stub of a section to write. It is closed where its questions, asked again without a
+model, get a sure answer from the documents as they are now, or the answer that a person wrote. Nothing of it is stored.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,10 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
 from importlib.resources import files
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 from fastapi import APIRouter, Query
@@ -21,16 +27,74 @@ from index.documents import MetadataValue, Where, in_scope
 from index.encoders import Vectors
 from plugins.insights import InsightsSettings
 from plugins.insights.disagreements import Disagreement, disagreements
-from plugins.insights.gaps import AGAIN, Closed, closed_by, draft, escaped
 from server.api.dependencies import CollectionFilter, Narrowed, Service
 from server.chat.base import Forbidden, ServiceBase, checked_name, index_errors, requires, run_blocking
 from server.chat.reviews import DAY
 from server.store.records import StoredTurn, View
 from server.store.reviewed import counted
 from server.store.turns import with_owners
+from server.turn.events import DoneEvent
+from server.turn.models import TurnModels
+from server.turn.run import TurnEngine, TurnInput
 from text.languages import ENGLISH, NAMES, language_of
 from text.sanitize import sanitize_line
 from text.words import tokenize
+
+if TYPE_CHECKING:
+    from server.chat.service import ServiceCore
+
+
+AGAIN, WORDINGS = 20, 2
+"""Gaps that are asked again, and questions of each; a question takes the time of a turn without its model."""
+
+Closed: TypeAlias = Literal["", "curated", "documents"]
+
+
+@dataclass(frozen=True, slots=True)
+class _WithoutModel:
+    """The models of a search, for turns that quote."""
+
+    core: ServiceCore
+
+    async def of_turn(self, answer_tokens: int | None = None, group: str = "") -> TurnModels:
+        return await self.of_search(group)
+
+    async def of_search(self, group: str = "") -> TurnModels:
+        return await self.core.models.of_search(group)
+
+
+async def closed_by(core: ServiceCore, collection: str, group: str, questions: Sequence[str]) -> Closed:
+    """Return who closed a gap of these questions, each understood alone; empty while one is open."""
+    engine = TurnEngine(
+        collection=core.opened.get, models=_WithoutModel(core), settings=core.settings, answerers=core.answerers
+    )
+    closed: Closed = ""
+    for question in questions[:WORDINGS]:
+        place = core.admission.enter()
+        try:
+            await place.wait()
+            request = TurnInput(question=question, collection=collection, group=group, split_questions=False)
+            async with aclosing(engine.run(request)) as events:
+                done = [event async for event in events if isinstance(event, DoneEvent)]
+        finally:
+            place.release()
+        if not done or not (done[0].written or (done[0].status == "quoted" and not done[0].doubted)):
+            return ""
+        closed = "curated" if done[0].written else "documents"
+    return closed
+
+
+def draft(questions: Sequence[str]) -> str:
+    """Return the stub of a section that answers these questions, in Markdown."""
+    lines = [escaped(question) for question in questions]
+    return "\n".join((f"## {lines[0]}", "", "…", "", "<!-- People asked:", *(f"- {line}" for line in lines), "-->"))
+
+
+def escaped(text: str) -> str:
+    """Return a text without what Markdown or HTML would read as its own."""
+    line = "".join(f"\\{char}" if char in "\\`*_[]<>|#~&" else char for char in sanitize_line(text))
+    return re.sub(r"^(\d*)([-+=.):])", r"\1\\\2", line)  # no list, rule or underline
+
 
 READ = 3000
 """Turns of a period that are grouped, the newest."""

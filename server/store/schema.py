@@ -114,9 +114,9 @@ def _keys(*names: str) -> list[Column[Any]]:
     return [Column(name, Text, primary_key=True) for name in names]
 
 
-def _number(*, counted: bool = True) -> Column[Any]:
-    """The row's number; counted by the database, or said by whoever inserts it."""
-    return Column("n", NUMBER, primary_key=True, autoincrement="auto" if counted else False)
+def _number() -> Column[Any]:
+    """The row's number, counted by the database."""
+    return Column("n", NUMBER, primary_key=True)
 
 
 def _in(name: str, *values: str) -> str:

@@ -33,17 +33,7 @@ from text.sanitize import sanitize_text
 from text.sentences import sentence_spans
 from text.words import stems, words
 
-_ASKS_WHETHER = regex.compile(
-    r"\W*(?:(?:and|but|so|or|also|then)\W+)*(?:is|are|was|were|am|do|does|did|has|have|had|can|could|will|would|should"
-    r"|may|might|must)(?:n['’]t)?\s",
-    regex.IGNORECASE,
-)
 _EDGES = " \n\t.,;:!?\"'“”‘’`*()[]"
-
-
-def asks_whether(question: str) -> bool:
-    """Whether a question can be answered with yes or no, told by the English word it begins with."""
-    return bool(_ASKS_WHETHER.match(question))
 
 
 def answer_kind(answer: str, passages: Iterable[str]) -> AnswerKind:

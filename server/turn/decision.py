@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -122,10 +122,10 @@ def split_question(question: str) -> tuple[QuestionPart, ...]:
     return next((parts for parts in (_compared(text), _asked(text)) if 1 < len(parts) <= MOST), ())
 
 
-def covered(parts: Sequence[QuestionPart], hits: Iterable[Hit], first: int = 5) -> bool:
+def covered(parts: Sequence[QuestionPart], hits: Sequence[Hit]) -> bool:
     """Whether one section among the first passages holds the words of every part, so that it may answer them all."""
     held: dict[tuple[str, tuple[str, ...]], set[str]] = {}
-    for hit in list(hits)[:first]:
+    for hit in hits[:READ]:
         place = hit.passage.document_id, hit.passage.heading
         held.setdefault(place, set()).update(stems(hit.passage.indexed_text))
     wanted = [set(stems(_MEASURE.sub("", part.text))) for part in parts]

@@ -374,11 +374,9 @@ def best_sentences(
     evidence: Sequence[Evidence],
     scorer: SupportScorer | None = None,
     chances: Mapping[SentencePlace, float] | None = None,
-    *,
-    typed: str = "",
 ) -> list[Support]:
     """As `nearest_sentences`; empty where none matches well."""
-    quotes, sure = nearest_sentences(question, evidence, scorer, chances, typed=typed)
+    quotes, sure = nearest_sentences(question, evidence, scorer, chances)
     return quotes if sure else []
 
 
@@ -410,7 +408,7 @@ def nearest_sentences(
     wordings = (typed or question, question)
     # A row of a table says nothing to who compares words; a cross-encoder has read it below its header.
     rows = _rows(evidence) if chances else {}
-    scored = _quotable(question, evidence, scorer or SupportScorer(evidence), rows, wordings, chances)
+    scored = quotable_sentences(question, evidence, scorer or SupportScorer(evidence), rows, wordings, chances)
     if not scored or (sum(chances.values()) < QUOTED if chances else scored[0][0] < NEAREST):
         return [], False
     least = (NEAR if chances else CLOSE) * scored[0][0]
@@ -554,12 +552,7 @@ def _rows(evidence: Sequence[Evidence]) -> dict[tuple[int, int], str]:
     return {(passage.n, passage.origin + at): row for passage, rows in every for at, row in rows.items() if row}
 
 
-def best_match(question: str, evidence: Sequence[Evidence], scorer: SupportScorer) -> float:
-    """How well the best sentence matches: what is compared with `MATCHES`."""
-    return max((score for score, _ in _quotable(question, evidence, scorer)), default=0.0)
-
-
-def _quotable(
+def quotable_sentences(
     question: str,
     evidence: Sequence[Evidence],
     scorer: SupportScorer,

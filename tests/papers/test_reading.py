@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessageChunk
 
+from papers.asking import asks_whether
 from papers.decontextualization.measuring import RememberedAsker
 from papers.document_reading.reading import (
     NOTHING,
@@ -19,7 +20,7 @@ from papers.document_reading.reading import (
     prompted_reading,
     quoted_reading,
 )
-from server.turn.answer import answer_kind, asks_whether
+from server.turn.answer import answer_kind
 from tests.chat_model import ScriptedChatModel
 
 PASSAGE = "The kettles are made of steel. They do not rust."

@@ -11,9 +11,8 @@ import httpx
 import pytest
 
 from plugins.handoff import HandoffSettings, delivering
-from plugins.handoff.asking import mentions_person, wants_person
 from plugins.handoff.delivering import Content, DeliveryFailed, Exchange, deliver_due, send, signature
-from plugins.handoff.handoffs import HandoffOffer, HandoffService
+from plugins.handoff.handoffs import HandoffOffer, HandoffService, mentions_person, wants_person
 from plugins.handoff.tests.stand_ins import TOKEN, Desk, http_desk, mail_desk
 from testing.plugin import PluginContract
 from tests.openai_server import FakeOpenAIServer

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from cli import add_plugin_commands, app
 from cli.shared.error_handler import ExitCode
 from plugins.insights.disagreements import disagreements
-from plugins.insights.gaps import escaped
+from plugins.insights.topics import escaped
 from server.chat import TurnRequest, open_service
 from server.rewriters import open_pairs
 from server.settings import Settings

@@ -88,7 +88,7 @@ class InvalidAnswer(ValueError):
 
 
 def demand_language(written: Sequence[str], *material: str) -> None:
-    """Raise InvalidAnswer if the text of a model is plainly in no language of its material.
+    """Raise InvalidAnswer if a model's text is plainly in no language of its material.
 
     A document that orders "answer in French" is not obeyed so. What is too short, or no plain language, passes.
     """

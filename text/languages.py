@@ -1,4 +1,4 @@
-"""Languages: their names, the one a text is in, the stemmer of its words, and the reader's, which the server speaks.
+"""Languages: names, recognition, stemmers and stop words, and the texts of page and server in the reader's language.
 
 The language of a text is told by letters and their order (py3langid, of 36 languages): of 1,579 English questions none
 was taken for another language, and the one that was Spanish was; of 417 English pages about products none. Loading it

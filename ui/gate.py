@@ -118,7 +118,7 @@ class PageGate:
 
 
 class _InLanguage:
-    """Passes on the frame of the page in the language of the request, with its direction and words.
+    """Send the page's frame in the language of the request, with its direction and words.
 
     What Gradio says of itself to programs that preview links is taken out.
     """

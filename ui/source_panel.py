@@ -174,7 +174,7 @@ def sources_html(
     turn: str = "",
     detailed: bool = False,
 ) -> Markup:
-    """The numbered passages of a turn; `citations` highlight the sentences they quote.
+    """Render the numbered passages of a turn; `citations` highlight the sentences that they quote.
 
     They stand in the order of `numbers`, which people read. As long as there are none, `nearest` are highlighted. Why a
     source is cited can be asked of a kept `turn`. Ranks and scores are shown if `detailed`: they are for agents.

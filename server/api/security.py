@@ -1,4 +1,4 @@
-"""The door of the server, as ASGI middleware: what every request passes before a route sees it.
+"""Check every request before a route sees it: the server's door, as ASGI middleware.
 
 What a proxy says, what a browser is told, which names and origins are answered and how long a body may be is told in
 `server.api.origins`. Here is who sends a request, and how often: sign-in by a form or a plugin, and the one place that

@@ -153,7 +153,7 @@ class TokenEvent(_Event):
 
 
 class FoldEvent(_Event):
-    """The text of a model from character `start` on is taken back: the documents do not bear it out.
+    """Take back a model's text from character `start` on, because the documents do not bear it out.
 
     Citations and support from there on are void. The tokens that follow stand in its place.
     """

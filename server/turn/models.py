@@ -370,7 +370,7 @@ def build_prompt(
     sufficient: float | None = None,
     house: HouseInstructions = NO_HOUSE,
 ) -> TurnPrompt:
-    """The request for an answer of a `style` to `question`, within `llm.context_tokens` less the answer's own.
+    """Build the request for an answer of a `style` to `question`, within `llm.context_tokens` less the answer's own.
 
     `meaning` is the question in full where the typed one leans on the conversation, `about` the terms of the
     conversation that it speaks of, where no sentence is known that says it in full. `excerpts` holds what to show of

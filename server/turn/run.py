@@ -59,7 +59,7 @@ CANDIDATES = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnInput:
-    """One question and where to search for its answer.
+    """Name a question and the collection that is searched for its answer.
 
     `search_for` is a search text written by a person and replaces the rewrite. `page` is what whoever
     asks reads. What a plugin replies goes on from a turn that is `kept`. `group` owns the turn: nothing that a

@@ -362,7 +362,7 @@ def _short(text: str, longest: int) -> str:
 
 
 def _spoken_of(terms: Sequence[str], evidence: Sequence[Evidence]) -> str:
-    """The first of the terms whose words stand in every passage, or above it."""
+    """Return the first term that has its words in every passage, or above it."""
     held = [frozenset(stems(" ".join((one.title, *one.heading, one.text)))) for one in evidence]
     named = (term for term in map(unformatted, terms) if 0 < len(term) <= _LONGEST_TOPIC)
     return next((term for term in named if (words := stems(term)) and all(one.issuperset(words) for one in held)), "")
@@ -537,7 +537,7 @@ def _plain(text: str) -> str:
 
 
 def _stands_in(topic: str, name: str, passage: Passage) -> bool:
-    """Whether a passage stands in the section that `name` tells: its path has the parts of it in their order."""
+    """Return whether a passage is of the section `name`: its path has the parts of that name, in their order."""
     path = path_of(passage.title or passage.document_id, passage.heading)
     places = iter([part.casefold() for whole in path for part in whole.split(SEPARATOR)])
     wanted = (topic.casefold(), *name.casefold().split(SEPARATOR))

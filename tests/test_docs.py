@@ -26,6 +26,7 @@ PAGES = sorted(
         *(REPOSITORY / "docs").rglob("*.md"),
         *(REPOSITORY / "plugins").glob("*/README.md"),
         *(REPOSITORY / "papers").glob("*/README.md"),
+        *(REPOSITORY / "papers").glob("*/tables.md"),
         *(page for page in REPOSITORY.glob("[A-Z]*.md") if page.name != "CHANGELOG.md"),
     ]
 )

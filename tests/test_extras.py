@@ -75,8 +75,8 @@ def test_a_command_names_the_extra_it_needs(
 def test_models_on_torch_name_the_extra(missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from index.errors import ModelUnavailable
     from index.rerank import load_reranker
-    from papers.orconvqa.bertscore import BertScore
     from papers.orconvqa.relevance import QRelScore
+    from papers.orconvqa.responses import BertScore
 
     monkeypatch.setitem(sys.modules, missing, None)
     for scorer in (BertScore, QRelScore):

@@ -4,7 +4,7 @@ Each finished turn is one line of a journal at once, so that an evaluation of ho
 These tables are measured: `answer` compares the words of answered turns with a reference, which is one right answer
 of many; `citation` looks at what they cite, judged as in a chat (`server.turn.support`); `turn` counts refusals and
 seconds over all turns; `answerable`, `unanswerable` and `underspecified` say what people met who asked such a question,
-and `evidence` whether the marked evidence of the answerable ones was shown. Engine and rewriter are handed in.
+and `evidence` whether the marked evidence of the answerable ones was shown.
 """
 
 from __future__ import annotations
@@ -18,15 +18,20 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
+from cli.shared.options import Every, FailUnder, LanguageModel, Out, listed, measured_run, overriding
+from cli.shared.state import state_of
 from evaluation.answers import AnsweredTurn, JudgeVerdict, answered, judged_as, plain, rubric, show
 from evaluation.metrics import Estimate, token_f1
 from evaluation.questions import BadRow, Question, json_rows
 from evaluation.run_folder import Latency, RunWriter, Scores, metrics_of, percentiles
 from evaluation.sets import Place, placed, quoted_places
 from papers.bench import Bench, index_set
-from papers.datasets import DataSet
+from papers.command_line import Data, Sets, bench
+from papers.datasets import DataSet, load_sets
 from papers.measures import bare, corpus_bleu, estimate_of, note, rouge, sentence_bleu
 from server.turn.events import Evidence
 from server.turn.models import TurnModels, answer_style
@@ -399,3 +404,55 @@ def judge_all(
 
 def _key(turn: AnsweredTurn) -> str:
     return hashlib.sha256(f"{rubric().version}\n{turn.answer}".encode()).hexdigest()[:16]
+
+
+def answers(
+    context: typer.Context,
+    sets: Sets,
+    name: Annotated[str, typer.Option(help="Name of the run's folder; the same name goes on with it.")],
+    data: Data = None,
+    model: LanguageModel = "",
+    minutes: Annotated[float, typer.Option(help="Stop asking after this; 0 asks everything.")] = 0,
+    judge: Annotated[bool, typer.Option("--judge", help="Let the language model judge every answer.")] = False,
+    every: Every = 1,
+    out: Out = None,
+    fail_under: FailUnder = None,
+) -> None:
+    """Answer every question of data sets as a chat does; text measures, citations, refusals and times.
+
+    Finished turns are kept: after an interruption, or with --minutes, the same command goes on.
+    """
+    from cli.shared.resources import fetch_models, open_rewriter
+    from server.engines import open_engine
+    from server.rewriters import open_pairs
+    from text.modules import need_extra
+
+    need_extra("papers", "Measuring answers", "rouge_score", "sacrebleu")
+
+    state = state_of(context)
+    settings = state.settings(overriding(llm__model=model))
+    chosen = load_sets(listed(sets), data, every)
+    with measured_run(state, settings, "answers", name, out, fail_under, resume=True) as writer, ExitStack() as stack:
+        if judge:
+            version = rubric().version
+            writer.notes.append(f"judge: the model itself, rubric {version}; its prompts stand in judge.jsonl.")
+        measuring = stack.enter_context(bench(settings, state, settings.retrieval.rerank != "never"))
+        fetch_models(settings, state, encoder=False, reranker=False, llm=True)
+        rewriter = stack.enter_context(open_rewriter(settings, state))
+        with state.err.status("starting the language model"):
+            engine = stack.enter_context(open_engine(settings))
+        missing = evaluate_answers(
+            chosen,
+            rewriter,
+            engine.chat_model(),
+            engine.name,
+            measuring,
+            writer,
+            aclose=engine.aclose,
+            seconds=60 * minutes if minutes > 0 else math.inf,
+            judged=judge,
+            pairs=open_pairs(settings),
+        )
+        if missing:
+            state.err.print(f"{missing} questions are left: the same command goes on with them.")
+            raise typer.Exit

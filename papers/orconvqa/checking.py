@@ -9,14 +9,18 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import regex
+import typer
 
-from evaluation.questions import ROLES, json_rows, spans
+from cli.shared.options import Searched, overriding
+from cli.shared.state import InputError, state_of
+from evaluation.questions import ROLES, document_id, json_rows, present, spans
 from index.errors import LoadError
 from index.loaders import load
 from rewriter.examples import normalised
@@ -54,7 +58,7 @@ class Remark:
         return f"{self.where}: {self.certainty}: {self.text}"
 
 
-def check(path: Path, texts: Texts) -> Iterator[Remark]:
+def remarks(path: Path, texts: Texts) -> Iterator[Remark]:
     """Every remark about the dialogs of a file, in its order. Lines that are no JSON end it: raises BadRow."""
     seen = Counter[str]()
     for where, row in json_rows(path):
@@ -163,3 +167,43 @@ def _evidence(turn: dict[str, Any], texts: Texts) -> Found:
 def _said(row: dict[str, Any], key: str) -> str:
     value = row.get(key)
     return value.strip() if isinstance(value, str) else ""
+
+
+def check(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="Dialogs, one JSON object a line (see docs/lab/evaluation.md).")],
+    docs: Annotated[Path | None, typer.Option(help="Folder of the pages that are quoted.")] = None,
+    collection: Searched = "",
+) -> None:
+    """Say line by line what is wrong with dialogs that quote their evidence; the exit code is 3 where something is.
+
+    Quotes are looked for in the pages of --docs, else in an indexed collection.
+    """
+    state = state_of(context)
+    present(file, "A file of dialogs", "docs/lab/evaluation.md describes its lines.")
+    with ExitStack() as stack:
+        if docs is not None:
+            if not docs.is_dir():
+                raise InputError(f"There is no folder {docs}; --docs names the one with the pages.")
+            texts = folder_texts(docs)
+        else:
+            from cli.shared.resources import fetch_models, open_collection
+            from server.chat.loaded_models import Models
+
+            settings = state.settings(overriding(collection=collection))
+            fetch_models(settings, state, reranker=False)
+            opened = stack.enter_context(open_collection(settings, Models(settings)))
+            known = {one.id for one in opened.documents()}
+
+            def texts(document: str) -> Sequence[str]:
+                name = document_id(document, known)
+                return (opened.document(name).text,) if name else ()
+
+        errors = warnings = 0
+        for remark in remarks(file, texts):
+            errors += remark.certainty == "error"
+            warnings += remark.certainty == "warning"
+            state.out.print(str(remark), soft_wrap=True)
+    if errors:
+        raise InputError(f"{file}: {errors} errors, {warnings} warnings.")
+    state.err.print(f"{file}: no error, {warnings} warnings.")

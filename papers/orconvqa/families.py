@@ -1,19 +1,22 @@
-"""Families of rewriters in torch: what the paper compares that CTranslate2 cannot run, and an engine to compare with.
+"""Families of rewriters, and LoRA against full training: the same recipe, data, seed and steps, one after the other.
 
-Importing this module lets recipes name the family `mamba`.
+Importing this module lets recipes name the family `mamba`, and its runs be opened.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Annotated, Any, Literal
 
-from rewriter.conditional import Decided, Form, Stop
-from rewriter.recipe import FAMILIES, ConditionalModelPart
+import typer
 
-if TYPE_CHECKING:
-    import torch
+from cli.shared.options import Cpu
+from cli.shared.state import InputError, state_of
+from rewriter import load, recipe
+from rewriter.examples import read_examples
+from rewriter.recipe import ConditionalModelPart, read_recipe
 
 
 class MambaModelPart(ConditionalModelPart):
@@ -22,98 +25,95 @@ class MambaModelPart(ConditionalModelPart):
     family: Literal["mamba"]  # type: ignore[assignment]
 
 
-FAMILIES["mamba"] = (MambaModelPart, "papers.orconvqa.mamba:MambaFamily")
+recipe.FAMILIES["mamba"] = (MambaModelPart, "papers.orconvqa.mamba:MambaFamily")
+load.FAMILIES["mamba"] = "papers.orconvqa.mamba:load"
+
+RECIPE = Path(__file__).parent / "recipes" / "t5-small-data.toml"
+FAMILIES: dict[str, dict[str, Any]] = {
+    "T5": {"kind": "t5"},
+    "T5 that copies": {"kind": "t5", "copies": True},
+    "GPT-2-like": {"kind": "gpt2"},
+    "Mamba": {"kind": "mamba"},
+}
+COPIES, FULL, LORA = "T5 that copies", "all weights, from that", "LoRA, from that"
+NAMES = (*FAMILIES, FULL, LORA)
+LEARNING_RATE = {LORA: 3e-3}
+"""Low rank wants a larger step; all others keep the recipe's."""
+MEASURES = ("rouge_l", "exact", "gate_f1", "refused")
 
 
-class TorchEngine:
-    """Runs `model`, a seq2seq or causal transformers model on its device, without gradients."""
+def families(
+    context: typer.Context,
+    data: Annotated[Path, typer.Option(help="Folder with `synthetic/` and `rewriting/`.")],
+    runs: Annotated[Path, typer.Option(help="Folder of the runs; the same one goes on with what was stopped.")],
+    size: Annotated[str, typer.Option(help="Size of the fresh weights, such as tiny, 3m, 6m, 31m.")] = "3m",
+    steps: Annotated[int, typer.Option(help="Steps of each.")] = 900,
+    only: Annotated[list[str] | None, typer.Option(help=f"Of {', '.join(NAMES)}; repeatable.")] = None,
+    cpu: Cpu = False,
+    threads: Annotated[int, typer.Option(min=0, help="CPU threads; 0 leaves it to torch.")] = 0,
+) -> None:
+    """Train each family from fresh weights, and LoRA and all weights from the T5 that copies, for as many steps."""
+    from rewriter.training import Machine
 
-    def __init__(self, model: Any, form: Form) -> None:
-        self._model = model.eval()
-        self._form = form
-        # State space models carry padding in their state, so their batches must not hold any.
-        self._pads = "mamba" not in model.config.model_type
-
-    @classmethod
-    def open(cls, folder: Path, form: Form) -> TorchEngine:
-        """The engine of a run's `weights/`."""
-        from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
-
-        kind: Any = AutoModelForSeq2SeqLM if form.architecture == "seq2seq" else AutoModelForCausalLM
-        return cls(kind.from_pretrained(folder, local_files_only=True), form)
-
-    def decide(self, sources: Sequence[Sequence[int]], limit: int, stop: Stop) -> list[Decided]:
-        """As `ConditionalEngine.decide`."""
-        form = self._form
-        decided = list[Decided]()
-        for batch in self._batches(sources):
-            logits, sequences = self._generate(batch, [], limit + 1, stop)
-            for first, ids in zip(logits, sequences, strict=True):
-                phrased = self._cut(ids[1:]) if ids[:1] == [form.rewrite] else None
-                decided.append(Decided(float(first[form.rewrite] - first[form.keep]), phrased))
-        return decided
-
-    def phrase(self, sources: Sequence[Sequence[int]], limit: int, stop: Stop) -> list[tuple[int, ...]]:
-        """As `ConditionalEngine.phrase`."""
-        return [
-            self._cut(ids)
-            for batch in self._batches(sources)
-            for ids in self._generate(batch, [self._form.rewrite], limit, stop)[1]
-        ]
-
-    def _batches(self, sources: Sequence[Sequence[int]]) -> list[list[list[int]]]:
-        ids = [list(source) for source in sources]
-        return [ids] if self._pads else [[source] for source in ids]
-
-    def _generate(
-        self, batch: list[list[int]], prefix: list[int], limit: int, stop: Stop
-    ) -> tuple[torch.Tensor, list[list[int]]]:
-        """First-step logits `(batch, vocabulary)`, and the generated ids after the prefix."""
-        import torch
-        from transformers import StoppingCriteriaList
-
-        model, form = self._model, self._form
-        seq2seq = form.architecture == "seq2seq"
-        rows = batch if seq2seq else [source + prefix for source in batch]
-        longest = max(len(row) for row in rows)
-        pads = [[form.end] * (longest - len(row)) for row in rows]
-        masks = [[0] * len(pad) for pad in pads]
-        # A decoder-only model goes on from the end of its input, so its padding stands on the left.
-        ids = [row + pad if seq2seq else pad + row for row, pad in zip(rows, pads, strict=True)]
-        mask = [[1] * len(r) + m if seq2seq else m + [1] * len(r) for r, m in zip(rows, masks, strict=True)]
-        options: dict[str, Any] = {}
-        prompt = longest
-        if seq2seq:
-            starts = [model.config.decoder_start_token_id, *prefix]
-            options["decoder_input_ids"] = torch.tensor([starts] * len(batch), device=model.device)
-            prompt = len(starts)
-        with torch.inference_mode():
-            generated = model.generate(
-                input_ids=torch.tensor(ids, device=model.device),
-                attention_mask=torch.tensor(mask, device=model.device),
-                max_new_tokens=limit,
-                do_sample=False,
-                eos_token_id=form.ends,
-                pad_token_id=form.end,
-                output_logits=True,
-                return_dict_in_generate=True,
-                stopping_criteria=StoppingCriteriaList([_Stopping(stop)]),
-                **options,
-            )
-        return generated.logits[0], [list(ids) for ids in generated.sequences[:, prompt:].tolist()]
-
-    def _cut(self, ids: list[int]) -> tuple[int, ...]:
-        ends = [ids.index(end) for end in self._form.ends if end in ids]
-        return tuple(ids[: min(ends)] if ends else ids)
+    if unknown := set(only or ()) - set(NAMES):
+        raise InputError(f"There is no row {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}.")
+    state, machine = state_of(context), Machine(cpu, threads)
+    folders = {name: _run(name, data, runs, size, steps, machine) for name in only or NAMES}
+    lines = [
+        "| rewriter | parameters | dev loss | ROUGE-L | exact | gate F1 | refused by guard | ms, p50 | seconds |",
+        "|---|---|---|---|---|---|---|---|---|",
+        *(_row(name, folder) for name, folder in folders.items()),
+    ]
+    copied = json.loads((next(iter(folders.values())) / "rewriter.json").read_text("utf-8"))["metrics"]
+    copying = f"copying: {copied['copy_rouge_l']:.3f}, {copied['copy_exact']:.3f}"
+    state.out.print("\n".join([*lines, "", f"{copied['examples']} held-out turns; {copying}"]), soft_wrap=True)
 
 
-class _Stopping:
-    """Ends generation for all rows once `stop` says so."""
+def _run(name: str, data: Path, runs: Path, size: str, steps: int, machine: Any) -> Path:
+    """Train one row, or find it trained."""
+    from papers.orconvqa.fresh_bases import write_base
+    from rewriter.training import train
 
-    def __init__(self, stop: Stop) -> None:
-        self._stop = stop
+    plan = read_recipe(str(RECIPE))
+    every = max(1, steps // 2)
+    stage: dict[str, float] = {"steps": steps, "evaluate_every": every, "save_every": every}
+    stage["learning_rate"] = LEARNING_RATE.get(name, plan.stage.learning_rate)
+    changes: dict[str, Any] = {"stage": stage}
+    base = runs / "bases" / _slug(name)
+    if name in FAMILIES:
+        shape = FAMILIES[name]
+        changes["model"] = {"family": {"gpt2": "causal"}.get(shape["kind"], shape["kind"]), "base": str(base)}
+        if not (base / "tokenizer_config.json").is_file():
+            write_base(base, size=size, texts=_texts(data, plan.stage.data), seed=plan.seed, **shape)
+    else:
+        changes["model"] = {"base": str((runs / _slug(COPIES) / "weights").resolve())}
+        changes["lora"] = {} if name == LORA else None
+    return train(read_recipe(str(RECIPE), changes), data, runs / _slug(name), machine=machine)
 
-    def __call__(self, input_ids: torch.Tensor, scores: object, **_: object) -> torch.Tensor:
-        import torch
 
-        return torch.full((input_ids.shape[0],), self._stop(), device=input_ids.device, dtype=torch.bool)
+def _texts(data: Path, parts: Any) -> Iterator[str]:
+    """Every text at hand, for the vocabulary."""
+    for part in parts:
+        for example in read_examples(data / part.path):
+            yield example.question
+            yield example.rewrite
+            yield from (message.text for message in example.history)
+
+
+def _row(name: str, folder: Path) -> str:
+    """A finished run's line of the table."""
+    about = json.loads((folder / "rewriter.json").read_text("utf-8"))
+    log = json.loads((folder / "log.json").read_text("utf-8"))
+    losses = [entry["eval_loss"] for entry in log if "eval_loss" in entry]
+    cells = (
+        f"{about['parameters'] / 1e6:.1f} M",
+        f"{losses[-1]:.3f}",
+        *(f"{about['metrics'][key]:.3f}" for key in MEASURES),
+        f"{about['metrics']['p50_ms']:.1f}",
+        f"{about['seconds']:.0f}",
+    )
+    return f"| {name} | {' | '.join(cells)} |"
+
+
+def _slug(name: str) -> str:
+    return "".join(char if char.isalnum() else "-" for char in name.lower())

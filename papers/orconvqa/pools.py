@@ -7,17 +7,26 @@ sentence is relevant where the source of a relevant proposition lies in it.
 
 from __future__ import annotations
 
+import json
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, TypeAlias, get_args
+from typing import Annotated, Literal, TypeAlias, get_args
 
+import typer
+
+from cli.shared.state import InputError, state_of
+from cli.synth import open_encoder
 from evaluation.metrics import Run, evaluate
 from index.collection import Collection
 from index.documents import Document, Query, Section
 from index.encoders import Encoder
 from index.indexer import index_documents
-from synth import Dialog, DialogMessage, Proposition
+from synth import Dialog, DialogMessage, Proposition, read_dialogs, read_propositions
+from synth.folder import SIDES, Folder
+from synth.tasks import BadStore
+from text.files import write_text
 from text.sentences import sentences
 
 MEASURES = ("AP", "R@5", "R@10", "R@20")
@@ -58,7 +67,7 @@ def queries(dialogs: Sequence[Dialog]) -> dict[str, dict[str, str]]:
     }
 
 
-def compare(
+def measured(
     documents: Sequence[Document],
     propositions: Sequence[Proposition],
     dialogs: Sequence[Dialog],
@@ -180,3 +189,49 @@ def _judged(
 def by_document(run: Run, document_of: Callable[[str], str]) -> dict[str, list[str]]:
     """A run over passages as one over their documents, each at the rank of its best passage."""
     return {question: list(dict.fromkeys(map(document_of, ids))) for question, ids in run.items()}
+
+
+def compare(
+    context: typer.Context,
+    out: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run.", show_default=False)],
+    side: Annotated[list[str] | None, typer.Option(help="Only dialogs of train, dev or test; repeatable.")] = None,
+) -> None:
+    """Search propositions and sentences with the run's questions: typed with history, typed, and in full."""
+    state = state_of(context)
+    folder = Folder(out.expanduser().absolute())
+    documents = read_documents(folder.documents)
+    paths = [folder.dialogs(one) for one in side or SIDES]
+    dialogs = [dialog for path in paths if path.is_file() for dialog in read_dialogs(path)]
+    if not any(dialog.questions() for dialog in dialogs):
+        raise InputError(f"{folder.path} holds no questions; run `anaphora synth` until its dialogs are written.")
+    propositions = list(read_propositions(folder.propositions))
+    encoder = open_encoder(state.settings(), state)
+    with tempfile.TemporaryDirectory() as workplace, state.err.status("comparing") as status:
+        cells = measured(documents, propositions, dialogs, encoder, Path(workplace), status.update)
+    text = table(cells)
+    write_text(folder.path / "compare.md", text)
+    state.out.print(f"{cells[0].questions:,} questions, {len(documents):,} documents")
+    state.out.print(text)
+
+
+def read_documents(path: Path) -> list[Document]:
+    """The documents of a run. Raises BadStore where the file is not there or not ours."""
+    if not path.is_file():
+        raise BadStore(
+            f"{path.parent} holds no run of `anaphora synth` (there is no {path.name}); name its --out folder."
+        )
+    documents: list[Document] = []
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                row = json.loads(line)
+                sections = tuple(
+                    Section(tuple(part["heading"]), part["start"], part["end"], part["page"])
+                    for part in row["sections"]
+                )
+                documents.append(Document(row["_id"], row["title"], row["text"], sections, row["metadata"]))
+            except (ValueError, KeyError, TypeError) as error:
+                raise BadStore(
+                    f"{path}, line {number} is no document ({error!r}); run `anaphora synth` again."
+                ) from error
+    return documents

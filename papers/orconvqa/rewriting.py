@@ -1,19 +1,48 @@
-"""Rewriters against what people wrote, over any file of examples that `rewriter.examples` reads."""
+"""Rewriters against what people wrote, over any file of examples that `rewriter.examples` reads, or of any questions."""
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
+from typing import Annotated, Any
 
+import typer
+
+from cli.shared.console import progress
+from cli.shared.error_handler import ExitCode
+from cli.shared.options import (
+    Every,
+    FailUnder,
+    LanguageModel,
+    Name,
+    Out,
+    Queries,
+    Rewriting,
+    listed,
+    measured_run,
+    overriding,
+)
+from cli.shared.resources import fetch_models, open_rewriter
+from cli.shared.state import state_of
 from evaluation.metrics import Estimate, token_f1
-from evaluation.questions import MissingSet, Question, present
-from evaluation.run_folder import Latency, RunWriter, metrics_of, percentiles
+from evaluation.questions import MissingSet, Question, present, read_questions
+from evaluation.run_folder import InputLine, Latency, RunWriter, finished_rows, make_rows, metrics_of, percentiles
 from index.encoders import Encoder
 from papers import measures
+from papers.bench import rewrites_by_form
+from papers.command_line import Data, bench, open_form
 from papers.datasets import PRODUCT_SOURCE
 from papers.measures import bare, estimate_of, note, tests_of
 from rewriter.examples import RewriteExample, read_examples
 from rewriter.protocol import Rewrite
+from server.rewriters import fingerprint
+from server.settings import PARALLEL, Settings
+from server.turn.search import rewrite_within
+from text.files import text_writer
 
 LEVEL = "rewrite"
 TESTED = ("ROUGE-L", "token F1", "similarity")
@@ -153,3 +182,81 @@ def _overall(asked: Sequence[Question], rewrites: Sequence[Rewrite], dialogs: Se
         error = measures.calibration_error([one for one, _ in confident], [right for _, right in confident])
         found["calibration error"] = bare(error, len(confident))
     return found
+
+
+def rewriting(
+    context: typer.Context,
+    sets: Annotated[str, typer.Option(help="Sets with rewrites by people, or JSONL files of examples, by commas.")],
+    data: Data = None,
+    rewriters: Annotated[
+        str, typer.Option(help="Rewriters by commas: none, auto, prompted, a run's id or a folder; tests: first.")
+    ] = "none,auto",
+    every: Every = 1,
+    name: Name = "",
+    out: Out = None,
+    fail_under: FailUnder = None,
+) -> None:
+    """Compare rewriters with what people wrote: text measures, the decision to rewrite, calibration, time."""
+    state = state_of(context)
+    settings = state.settings()
+    chosen = {one: questions(load_examples(one, data, every)) for one in listed(sets)}
+    with (
+        measured_run(state, settings, "rewriting", name, out, fail_under, resume=bool(name)) as writer,
+        bench(settings, state, rerank=False) as measuring,
+    ):
+        opened = partial(open_form, settings=settings, state=state)
+        for set_name, asked in chosen.items():
+            made = rewrites_by_form(listed(rewriters), asked, opened, measuring.progress)
+            measure(Path(set_name).name, asked, made, measuring.encoder, writer)
+        writer.notes.append(f"similarity is the cosine of embeddings by {measuring.plain.name}.")
+
+
+def rewrite(
+    context: typer.Context,
+    queries: Queries,
+    out: Annotated[Path, typer.Option(help="The JSON lines to write, in the order of the questions.")],
+    rewriter: Rewriting = None,
+    model: LanguageModel = "",
+) -> None:
+    """Make questions stand alone, as a chat turn would; what is finished is kept beside the output meanwhile."""
+    state = state_of(context)
+    settings = state.settings(overriding(rewriter__kind=rewriter, llm__model=model))
+    lines = [InputLine(judged.question.id, judged.question) for judged in read_questions(queries)]
+    label, kept = label_of(settings), out.with_name(f"{out.name}.partial")
+    done = {name: row for name, row in finished_rows(kept, lines, label).items() if row["decision"] != "failed"}
+    if done:
+        state.err.print(f"{len(done)} of {len(lines)} questions were finished before.")
+    if settings.rewriter.kind == "prompted":
+        fetch_models(settings, state, encoder=False, reranker=False, llm=True)
+    with (
+        open_rewriter(settings, state) as used,
+        progress(state.err, "rewriting", len(lines) - len(done)) as advance,
+    ):
+
+        async def make(line: InputLine[Question]) -> dict[str, Any]:
+            seconds, question = settings.retrieval.profile.rewrite_seconds, line.asked
+            made = await rewrite_within(seconds, used, question.conversation, question.text, blocking=True)
+            return {"id": line.id, "question": question.text, "rewriter": label, **asdict(made)}
+
+        rows = asyncio.run(make_rows(lines, done, kept, label, make, at_once=PARALLEL, advance=advance))
+    with text_writer(out) as file:
+        file.writelines(json.dumps(rows[line.id], ensure_ascii=False) + "\n" for line in lines)
+    kept.unlink(missing_ok=True)
+    decisions = [row["decision"] for row in rows.values()]
+    rewritten = decisions.count("rewrite") + decisions.count("expand")
+    failed = decisions.count("failed")
+    state.err.print(f"Wrote {out}: {len(lines)} questions, {rewritten} rewritten, {failed} failed.")
+    if failed == len(lines):
+        raise typer.Exit(ExitCode.LLM)
+
+
+def label_of(settings: Settings) -> str:
+    """Names the rewriter and everything in the settings that decides what it writes."""
+    kind = settings.rewriter.kind
+    if kind == "auto":
+        return fingerprint(settings)
+    return (
+        kind
+        if kind == "none"
+        else ":".join((kind, settings.llm.model, str(settings.retrieval.profile.history_messages)))
+    )

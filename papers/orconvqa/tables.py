@@ -1,57 +1,65 @@
-"""The core paper's result tables with our numbers beside its own, from runs of `anaphora eval`.
+"""The core paper's result tables with our numbers beside its own, from runs of these commands:
 
-    S=typed:rrf,context:rrf,typed:variants
-    python -m papers.orconvqa retrieval --data DATA --out RUNS --name r --sets doc2dial,synthetic --systems $S,human:rrf,auto:variants
-    python -m papers.orconvqa retrieval --data DATA --out RUNS --name d --systems $S --timed 0 \
-      --sets doc2dial,doc2dial-dmv,doc2dial-ssa,doc2dial-studentaid,doc2dial-va
-    python -m papers.orconvqa retrieval --data DATA --out RUNS --name u --sets doc2dial-spans,doc2dial-propositions --systems $S
-    python -m papers.orconvqa rewriting --data DATA --out RUNS --name w --sets mtrag,synthetic --rewriters none,auto
-    python -m papers.orconvqa tables RUNS/r RUNS/d RUNS/u RUNS/w
+    S=typed:rrf,context:rrf,auto:rrf,typed:variants,auto:variants
+    OWN=doc2dial-dmv,doc2dial-ssa,doc2dial-studentaid,doc2dial-va
+    export ANAPHORA_INDEX__ENCODER=all-minilm-l6-v2 ANAPHORA_LLM__MODEL=qwen2.5-coder-1.5b-instruct
+    python -m papers.orconvqa retrieval --data DATA --out RUNS --name r --sets doc2dial,synthetic --systems $S,human:rrf --timed 0
+    python -m papers.orconvqa retrieval --data DATA --out RUNS --name d --sets $OWN --systems $S --timed 0
+    python -m papers.orconvqa retrieval --data DATA --out RUNS --name p --sets $OWN --timed 0 --every 16 \\
+      --systems typed:rrf,context:rrf,auto:rrf,prompted:rrf
+    python -m papers.orconvqa retrieval --data DATA --out RUNS --name u --sets doc2dial-spans,doc2dial-propositions \\
+      --systems typed:rrf,context:rrf,auto:rrf --timed 0
+    python -m papers.orconvqa families --data DATA --runs RUNS/families --steps 160
+    python -m papers.orconvqa rewriting --data DATA --out RUNS --name f --sets synthetic \\
+      --rewriters none,auto,RUNS/families/t5,RUNS/families/t5-that-copies,RUNS/families/gpt-2-like,RUNS/families/mamba
+    python -m papers.orconvqa rewriting --data DATA --out RUNS --name w --sets mtrag,cast2019,ikat2023 --rewriters none,auto
+    python -m papers.orconvqa answers --data DATA --out RUNS --name a --sets doc2dial --every 64
+    python -m papers.orconvqa responses RUNS/a --out RUNS --name s --encoder all-minilm-l6-v2 --model smollm2-135m-instruct
+    python -m papers.orconvqa dialogs --folder DATA/synthetic --out RUNS --name g --every 4 \\
+      --encoder all-minilm-l6-v2 --language-model smollm2-135m-instruct
+    python -m papers.orconvqa tables RUNS/{r,d,p,u,f,w,a,s,g} > papers/orconvqa/tables.md
 
 The paper: Vlachos et al., "Building Open-Retrieval Conversational Question Answering Systems by Generating
-Synthetic Data and Decontextualizing User Questions". Only those of its figures are repeated here that stand in
-the project's own design notes; where one is not at hand, the cell says so rather than guess. Our numbers are read
-from run folders, so that every one of them can be traced to its questions.
+Synthetic Data and Decontextualizing User Questions" (arXiv 2507.04884). Those of its figures stand here that are at
+hand; where one is not, the cell says so.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Annotated
 
+import typer
+
+from cli.shared.state import state_of
 from evaluation.questions import json_rows
-from evaluation.report import HEADINGS, headings, table
-from evaluation.run_folder import EvaluationRun, Metric, slug
+from evaluation.report import grouped, headings, table
+from evaluation.run_folder import EvaluationRun, Metric, read_run, slug
 from papers.orconvqa.sets import DOMAINS, OWN_POOLS
 
 NOT_AT_HAND = "not at hand"
-SUBJECTS = (
-    "retrieval with and without rewriting",
-    "retrieval by domain",
-    "propositions against sentences",
-    "families of rewriters",
-    "time saved by deciding first",
-    "responses",
-    "dialogs",
-)
-"""What the paper's tables 2, 3, 5, 6 and 8 to 10 are about, as the project reproduces them."""
-
+NONE = "–"
+"""A cell of a row that has no such figure."""
 RETRIEVAL = ("AP", "R@5", "R@10", "R@20")
 
-PUBLISHED: Mapping[tuple[str, str], Mapping[str, str]] = {
-    ("section", "no rewriting"): {"R@20": ".40"},
-    ("section", "T5"): {"R@20": ".48"},
-    ("section", "prompted large model"): {"R@20": ".53"},
-    ("document", "no rewriting"): {"R@20": ".65"},
-    ("document", "T5"): {"R@20": ".77"},
-    ("document", "prompted large model"): {"R@20": ".91"},
+PUBLISHED: Mapping[tuple[str, str], str] = {
+    ("passage", "no rewriting"): ".40",
+    ("passage", "T5"): ".48",
+    ("passage", "prompted large model"): ".53",
+    ("document", "no rewriting"): ".65",
+    ("document", "T5"): ".77",
+    ("document", "prompted large model"): ".91",
 }
-"""MultiDoc2Dial, BM25 and MiniLM fused by RRF; passages stand beside our sections."""
+"""R@20 on MultiDoc2Dial, BM25 and MiniLM fused by reciprocal ranks; no other measure is at hand."""
 
 TIME_SAVED = "53 to 62 %"
 NEED_REWRITING = "27 to 36 %"
 
+SETS = {OWN_POOLS: "Doc2Dial by domain", "doc2dial": "Doc2Dial together", "synthetic": "written dialogs"}
 UNITS = {"doc2dial-spans": "sentences (spans)", "doc2dial-propositions": "propositions"}
 
 
@@ -61,169 +69,232 @@ class PaperSection:
 
     title: str
     head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    remarks: tuple[str, ...]
+    rows: Sequence[Sequence[str]]
+    remarks: Sequence[str]
 
     def markdown(self) -> str:
-        """As Markdown; a table without rows is left out and its remark says why."""
-        parts = [f"## {self.title}"]
-        if self.rows:
-            parts.append(table(self.head, self.rows))
-        return "\n\n".join((*parts, *self.remarks))
+        """As Markdown, with what differs from the paper below."""
+        return "\n\n".join((f"## {self.title}", table(self.head, self.rows), *self.remarks))
 
 
 def sections(runs: Sequence[EvaluationRun]) -> list[PaperSection]:
-    """All tables, in the order of `SUBJECTS`; the newest run counts where several measured the same."""
-    metrics = {metric.key: metric for run in runs for metric in run.metrics}
+    """All tables; of runs that measured the same on as many questions the last counts."""
     return [
-        _with_and_without(metrics),
-        _by_domain(metrics),
-        _units(metrics),
-        _families(runs, metrics),
+        _with_and_without(runs),
+        _by_domain(runs),
+        _units(runs),
+        _rewriters(runs),
         _time_saved(runs),
-        _measured(runs, "answers", "Responses", "SacreBLEU, METEOR, BERTScore and perplexity of a larger model"),
-        _measured(runs, "dialogs", "Dialogs", "QRelScore (bert-base-cased and gpt2) and QuantiDCE"),
+        _responses(runs),
+        _dialogs(runs),
     ]
 
 
-def _with_and_without(metrics: Mapping[str, Metric]) -> PaperSection:
+def _groups(
+    runs: Sequence[EvaluationRun], kind: str, sets: Iterable[str]
+) -> list[tuple[tuple[str, str, str, int], dict[str, Metric]]]:
+    """What runs of a kind measured of whole sets: `(set, level, system, questions)`, ordered as `sets` are, and
+    measures."""
+    order = list(sets)
+    metrics = [m for run in runs if run.kind == kind for m in run.metrics if m.part == "all" and m.set in order]
+    found = {
+        (m.set, m.level, m.system, m.n): values
+        for values in grouped(metrics, "set", "level", "system", "n").values()
+        for m in [next(iter(values.values()))]
+    }
+    return sorted(found.items(), key=lambda item: (order.index(item[0][0]), -item[0][3]))
+
+
+def _cells(values: Mapping[str, Metric], measures: Iterable[str], digits: int = 3) -> list[str]:
+    return [f"{values[measure].mean:.{digits}f}" if measure in values else NONE for measure in measures]
+
+
+def _with_and_without(runs: Sequence[EvaluationRun]) -> PaperSection:
     rows = [
-        ("the paper", level, name, *(values.get(measure, NOT_AT_HAND) for measure in RETRIEVAL))
-        for (level, name), values in PUBLISHED.items()
+        ["the paper: MultiDoc2Dial", level, system, NOT_AT_HAND, NOT_AT_HAND, NOT_AT_HAND, NOT_AT_HAND, found]
+        for (level, system), found in PUBLISHED.items()
     ]
-    rows += [(f"ours, {set_name}", level, system, *shown) for set_name, level, system, shown in _systems(metrics)]
+    rows += [
+        [f"ours: {SETS[name]}", level, Path(system).name, str(n), *_cells(values, RETRIEVAL)]
+        for (name, level, system, n), values in _groups(runs, "retrieval", SETS)
+    ]
     return PaperSection(
         "Retrieval with and without rewriting",
-        ("whose", "level", "system", *(HEADINGS.get(m, m) for m in RETRIEVAL)),
-        tuple(rows),
-        (
-            "The paper searches MultiDoc2Dial, whose dialogs range over several documents; ours is the validation part "
-            "of Doc2Dial, one document a dialog, 2,200 sections of 272 documents. Its passages are not our sections, "
-            "and its T5 was pretrained. Only differences within one set mean something.",
-        ),
-    )
-
-
-def _systems(metrics: Mapping[str, Metric]) -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
-    places = dict.fromkeys(
-        (m.set, m.level, m.system) for m in metrics.values() if m.set in ("doc2dial", "synthetic") and m.part == "all"
-    )
-    for set_name, level, system in places:
-        yield set_name, level, system, _cells(metrics, set_name, level, system, "all")
-
-
-def _by_domain(metrics: Mapping[str, Metric]) -> PaperSection:
-    own = {OWN_POOLS: "all", **{f"doc2dial-{domain}": domain for domain in DOMAINS}}
-    rows = []
-    for name, level, system, part in dict.fromkeys((m.set, m.level, m.system, m.part) for m in metrics.values()):
-        cells = _cells(metrics, name, level, system, part)
-        if name == "doc2dial" and part.startswith("domain ") and any(cells):
-            rows.append(("all domains", part.removeprefix("domain "), level, system, *cells))
-        elif name in own and part == "all":
-            rows.append(("its own", own[name], level, system, *cells))
-    return PaperSection(
-        "Retrieval by domain",
-        ("searched", "domain", "level", "system", *(HEADINGS.get(m, m) for m in RETRIEVAL)),
-        tuple(sorted(rows, key=lambda row: (row[2], row[3], row[1], row[0]))),
-        (
-            f"The paper's figures by domain are {NOT_AT_HAND}. It searches each question among the documents of its own "
-            "domain, as the rows that say so do.",
-        ),
-    )
-
-
-def _units(metrics: Mapping[str, Metric]) -> PaperSection:
-    places = dict.fromkeys(
-        (m.set, m.level, m.system)
-        for m in metrics.values()
-        if m.set in UNITS and m.part == "all" and m.level != "sentence"
-    )
-    rows = tuple(
-        (UNITS[set_name], level, system, *_cells(metrics, set_name, level, system, "all"))
-        for set_name, level, system in sorted(places, key=lambda place: (place[1], place[2], place[0]))
-    )
-    return PaperSection(
-        "Propositions against sentences",
-        ("pool", "judged by", "system", *(HEADINGS.get(m, m) for m in RETRIEVAL)),
+        ("questions of", "level", "system", "questions", *headings(RETRIEVAL)),
         rows,
         (
-            f"The paper's figures are {NOT_AT_HAND}. Both pools cover the same 272 documents and are judged by the "
-            "same sections: a unit found stands for the section it was taken from.",
+            "`typed` searches the question alone, `context` with the exchange before it, `auto` what the packaged "
+            "rewriter makes of it, `prompted` what a prompted model of 1.5 billion parameters does, and `human` the "
+            "question that was written to stand alone; `rrf` fuses BM25 and MiniLM, `variants` is all that a chat "
+            "searches. *By domain* searches each question among the documents of its own domain, as the paper does.",
+            "What differs: dialogs of MultiDoc2Dial range over several documents, ours (Doc2Dial, validation part) stay "
+            "in one of 272; its passages are not our 2,200 sections; its T5 was pretrained, and its prompted model is "
+            "larger. Only differences within one set mean something.",
         ),
     )
 
 
-def _families(runs: Sequence[EvaluationRun], metrics: Mapping[str, Metric]) -> PaperSection:
-    names = ("ROUGE-L", "exact match", "gate F1", "changed")
-    places = dict.fromkeys((m.set, m.system) for m in metrics.values() if m.level == "rewrite" and m.part == "all")
+def _by_domain(runs: Sequence[EvaluationRun]) -> PaperSection:
+    names = {**{f"doc2dial-{domain}": domain for domain in DOMAINS}, OWN_POOLS: "all"}
+    groups = _groups(runs, "retrieval", names)
+    most = {name: max(n for (other, _, _, n), _ in groups if other == name) for (name, *_), _ in groups}
+    cells = {
+        (level, system, name): " / ".join(_cells(values, ("AP", "R@20")))
+        for (name, level, system, n), values in groups
+        if n == most[name]
+    }
+    rows = [
+        [level, system, *(cells.get((level, system, name), NONE) for name in names)]
+        for level, system in dict.fromkeys((level, system) for level, system, _ in cells)
+    ]
+    counted = (f"{domain} ({most[name]})" if name in most else domain for name, domain in names.items())
+    return PaperSection(
+        "Retrieval by domain",
+        ("level", "system", *counted),
+        [["the paper", "its systems", *[NOT_AT_HAND] * len(names)], *rows],
+        (
+            "MAP / R@20 with the number of questions in brackets. Each question is searched among the documents of its "
+            "own domain, as the paper does; *all* is the mean over all questions, each in its own pool.",
+        ),
+    )
+
+
+def _units(runs: Sequence[EvaluationRun]) -> PaperSection:
+    found = [item for item in _groups(runs, "retrieval", UNITS) if item[0][1] != "sentence"]
+    rows = [
+        [UNITS[name], level, system, str(n), *_cells(values, RETRIEVAL)]
+        for (name, level, system, n), values in sorted(found, key=lambda item: (*item[0][1:3], item[0][0]))
+    ]
+    paper = [["the paper", "its levels", "its systems", *[NOT_AT_HAND] * (1 + len(RETRIEVAL))]]
+    return PaperSection(
+        "Propositions against sentences",
+        ("pool", "judged by", "system", "questions", *headings(RETRIEVAL)),
+        paper + rows,
+        (
+            "Both pools cover the same 272 documents and are judged by the same sections: a unit found stands for the "
+            "section it was taken from. What differs: these questions were asked by people; the paper's are written "
+            "from the propositions, which favours them.",
+        ),
+    )
+
+
+REWRITING = ("ROUGE-L", "BLEU", "exact match", "similarity", "gate F1", "changed")
+
+
+def _rewriters(runs: Sequence[EvaluationRun]) -> PaperSection:
     times = {(one.set, one.system): one.p50 for run in runs if run.kind == "rewriting" for one in run.latencies}
-    rows = []
-    for set_name, system in places:
-        values = [metrics.get(f"{set_name}/rewrite/{system}/all/{name}") for name in names]
-        seconds = times.get((set_name, system))
-        cells = [f"{value.mean:.3f}" if value else "" for value in values]
-        rows.append((set_name, system, *cells, f"{1000 * seconds:.0f}" if seconds is not None else ""))
+    sets = dict.fromkeys(m.set for run in runs if run.kind == "rewriting" for m in run.metrics)
+    together: dict[tuple[str, str], dict[str, Metric]] = {}
+    for (name, _, system, _), values in _groups(runs, "rewriting", sets):
+        together.setdefault((name, system), {}).update(values)
+    rows = [
+        [
+            name,
+            Path(system).name,
+            str(values["ROUGE-L"].n),
+            *_cells(values, REWRITING),
+            f"{1000 * times[name, system]:.1f}",
+        ]
+        for (name, system), values in together.items()
+    ]
     return PaperSection(
         "Families of rewriters",
-        ("set", "rewriter", *names, "ms p50"),
-        tuple(rows),
+        ("questions of", "rewriter", "questions", *REWRITING, "ms a question, p50"),
+        [["the paper: MultiDoc2Dial", "T5, GPT-2-like, Mamba-like", *[NOT_AT_HAND] * (2 + len(REWRITING))], *rows],
         (
-            f"The paper compares T5 with GPT-2-like and Mamba-like models; its figures are {NOT_AT_HAND}. "
-            f"It reports that {NEED_REWRITING} of synthetic questions need rewriting.",
+            "`none` copies the question; `auto` is the packaged rewriter, which adds words and writes no sentence. "
+            "BLEU is SacreBLEU (0 to 100), similarity the cosine of embeddings, *changed* the share of questions that "
+            f"were rewritten: {NEED_REWRITING} of the paper's synthetic questions need it. {NONE}: copying decides nothing.",
+            "What differs: the families begin with fresh weights of 2.5 million parameters each and are trained alike, "
+            "160 steps of 16 rows in the same order (`t5-that-copies` begins with a circuit that copies); the paper's were "
+            "pretrained and trained to the end. What the guard refuses counts as the typed question.",
         ),
     )
 
 
 def _time_saved(runs: Sequence[EvaluationRun]) -> PaperSection:
-    rows: list[tuple[str, ...]] = [("the paper", "T5", NOT_AT_HAND, NOT_AT_HAND, NOT_AT_HAND, TIME_SAVED)]
+    rows = [["the paper", "T5", NOT_AT_HAND, NOT_AT_HAND, NOT_AT_HAND, TIME_SAVED]]
     for run in runs:
-        if run.kind != "rewriting":
-            continue
-        for one in run.latencies:
-            path = run.folder / slug(one.set) / slug(one.system) / "rewrites.jsonl"
-            if not path.is_file():
+        for one in run.latencies if run.kind == "rewriting" else ():
+            folder = run.folder / slug(one.set)
+            followed = {row["id"] for _, row in json_rows(folder / "questions.jsonl") if row["history"]}
+            made = [
+                (row["decision"] in ("rewrite", "refused"), float(row["seconds"]))
+                for _, row in json_rows(folder / slug(one.system) / "rewrites.jsonl")
+                if row["id"] in followed
+            ]
+            written = [seconds for writes, seconds in made if writes]
+            if not written or len(written) == len(made):
                 continue
-            made = [(str(row["decision"]), float(row["seconds"])) for _, row in json_rows(path)]
-            rewritten = [seconds for decision, seconds in made if decision == "rewrite"]
-            if not rewritten or len(rewritten) == len(made):
-                continue
-            always = sum(rewritten) / len(rewritten)
-            mean = sum(seconds for _, seconds in made) / len(made)
-            share = f"{len(rewritten) / len(made):.0%}"
-            saved = f"{1 - mean / always:.0%}" if always else ""
-            rows.append((f"ours, {one.set}", one.system, share, f"{1000 * mean:.1f}", f"{1000 * always:.1f}", saved))
+            always, mean = fmean(written), fmean(seconds for _, seconds in made)
+            share, saved = f"{len(written) / len(made):.0%}", f"{1 - mean / always:.0%}"
+            rows.append(
+                [f"ours: {one.set}", Path(one.system).name, share, f"{1000 * mean:.1f}", f"{1000 * always:.1f}", saved]
+            )
     return PaperSection(
         "Time saved by deciding first",
-        ("whose", "rewriter", "rewritten", "ms a question", "ms where it rewrites", "saved"),
-        tuple(rows),
+        ("questions of", "rewriter", "rewritten", "ms a question, mean", "ms where it writes, mean", "time saved"),
+        rows,
         (
-            "Saved: how much less time a question takes on average than one that is rewritten. It depends on the share "
-            "of questions that need it as much as on the model.",
+            "Of questions that follow others. Saved: how much less time a question takes on average than one that is "
+            "written anew; it depends on the share of questions that need it as much as on the model. What differs: the "
+            "machine and the size of the models; what the guard refuses was written, too.",
         ),
     )
 
 
-def _measured(runs: Sequence[EvaluationRun], kind: str, title: str, theirs: str) -> PaperSection:
-    rows = tuple(
-        (run.name, m.set, m.system, m.measure, f"{m.mean:.3f}", str(m.n))
-        for run in runs
-        if run.kind == kind
-        for m in run.metrics
-        if m.part == "all"
+def _responses(runs: Sequence[EvaluationRun]) -> PaperSection:
+    measures = ("SacreBLEU", "METEOR", "BERTScore F1", "perplexity")
+    found: dict[tuple[str, str], dict[str, Metric]] = {}
+    for run in runs:
+        for m in run.metrics if run.kind in ("answers", "responses") else ():
+            if m.part == "all" and m.level == "answer":
+                found.setdefault((m.set, m.system), {})[m.measure.removesuffix(" (exact+stem)")] = m
+    rows = [
+        [f"ours: {name}", system, str(values["SacreBLEU"].n), *_cells(values, measures)]
+        for (name, system), values in found.items()
+    ]
+    return PaperSection(
+        "Responses",
+        ("questions of", "model", "answers", *measures),
+        [["the paper: MultiDoc2Dial", NOT_AT_HAND, NOT_AT_HAND, *[NOT_AT_HAND] * len(measures)], *rows],
+        (
+            "Against the passage that a person marked as the answer. What differs: a small local model answers a sample, "
+            "METEOR knows no synonyms, BERTScore and perplexity are by the models named below.",
+            *_notes(runs, "responses"),
+        ),
     )
-    notes = tuple(dict.fromkeys(note for run in runs if run.kind == kind for note in run.notes))
-    remark = f"The paper reports {theirs}; its figures are {NOT_AT_HAND}."
-    missing = () if rows else (f"No run of `python -m papers.orconvqa {kind}` was given: name its folder.",)
-    return PaperSection(title, ("run", "set", "system", "measure", "ours", "n"), rows, (remark, *notes, *missing))
 
 
-def _cells(metrics: Mapping[str, Metric], *place: str) -> tuple[str, ...]:
-    found = [metrics.get("/".join((*place, measure))) for measure in RETRIEVAL]
-    return tuple(f"{metric.mean:.3f}" if metric else "" for metric in found)
+DIALOGS = ("QRelScore", "QRelScore local", "QRelScore generation", "answer coverage", "distinct-2")
 
 
-def _is_retrieval(metric: Metric) -> bool:
-    return metric.measure in RETRIEVAL
+def _dialogs(runs: Sequence[EvaluationRun]) -> PaperSection:
+    found: dict[tuple[str, str], dict[str, Metric]] = {}
+    for run in runs:
+        for m in run.metrics if run.kind == "dialogs" else ():
+            if m.part == "all":
+                found.setdefault((run.name, m.set), {})[m.measure] = m
+    rows = [
+        [f"ours: {name}", str(values["distinct-2"].n), *_cells(values, DIALOGS), "no weights to be had"]
+        for (_, name), values in found.items()
+    ]
+    return PaperSection(
+        "Dialogs",
+        ("dialogs", "questions", *DIALOGS, "QuantiDCE"),
+        [["the paper", *[NOT_AT_HAND] * (2 + len(DIALOGS))], *rows],
+        (
+            "QRelScore is the harmonic mean of its two parts, each 0 to 1; answer coverage is the share of an answer's "
+            "words that its propositions hold, distinct-2 the share of different pairs of words. What differs: the "
+            "paper's QRelScore reads with bert-base-cased and gpt2, so the two cannot be compared.",
+            *_notes(runs, "dialogs"),
+        ),
+    )
+
+
+def _notes(runs: Sequence[EvaluationRun], kind: str) -> list[str]:
+    notes = dict.fromkeys(note for run in runs if run.kind == kind for note in run.notes)
+    return [" ".join(notes)] if notes else []
 
 
 def text(runs: Sequence[EvaluationRun]) -> str:
@@ -231,7 +302,10 @@ def text(runs: Sequence[EvaluationRun]) -> str:
     names = ", ".join(f"{run.name} ({run.kind})" for run in runs) or "none"
     head = (
         "# The paper's tables\n\n"
-        f"Subjects of its tables 2, 3, 5, 6 and 8 to 10: {', '.join(SUBJECTS)}. Made from these runs: {names}."
+        "These are the subjects of tables 2, 3, 5, 6 and 8 to 10 of Vlachos et al. 2025 (arXiv 2507.04884), the paper's "
+        f"figures first. *{NOT_AT_HAND[0].upper()}{NOT_AT_HAND[1:]}* stands where the published figure could not be read here; which number "
+        f"belongs to which subject could not either. Made by `python -m papers.orconvqa tables` from these runs: {names}; "
+        "`papers/orconvqa/tables.py` begins with their commands."
     )
     return "\n\n".join((head, *(section.markdown() for section in sections(runs)))) + "\n"
 
@@ -244,7 +318,7 @@ _GAP = 0.005
 """A written question that finds no more than this leaves nothing to close."""
 
 
-def gap(run: EvaluationRun) -> str:
+def side_by_side(run: EvaluationRun) -> str:
     """Every set with its systems side by side: the typed question, rewriters, and what a person wrote.
 
     Below that the same by kind of reference and by need. "Gap closed" is how far the MAP of each rewriter has come
@@ -306,3 +380,16 @@ def _closed(systems: Mapping[str, Mapping[str, Metric]], match: re.Match[str]) -
         return ""
     low, now, high = (systems[name]["AP"].mean for name in (f"typed{tail}", match[0], f"human{tail}"))
     return f"{100 * (now - low) / (high - low):.0f} %" if high - low > _GAP else "–"
+
+
+def tables(
+    context: typer.Context,
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="Folders of runs of these commands.")],
+    gap: Annotated[
+        bool, typer.Option("--gap", help="All systems of one run side by side, and what gap each closes.")
+    ] = False,
+) -> None:
+    """Print the paper's tables with our numbers beside its own, as Markdown."""
+    read = [read_run(folder) for folder in runs]
+    page = "\n\n".join(map(side_by_side, read)) if gap else text(read)
+    state_of(context).out.print(page, end="", soft_wrap=True)

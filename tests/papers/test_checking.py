@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 
 from cli.shared.error_handler import ExitCode
 from papers.orconvqa.__main__ import app
-from papers.orconvqa.checking import check, dangling, folder_texts
+from papers.orconvqa.checking import dangling, folder_texts
+from papers.orconvqa.checking import remarks as remarked
 from tests.evaluation import evaluation_data as data
 
 
@@ -23,12 +24,12 @@ def pages(tmp_path: Path) -> Path:
 
 def remarks(tmp_path: Path, pages: Path, *turns: dict[str, Any], **dialog: object) -> list[str]:
     path = data.jsonl(tmp_path / "f.jsonl", [{"dialog_id": "d", "turns": turns} | dialog])
-    return [str(one).partition("line 1")[2] for one in check(path, folder_texts(pages))]
+    return [str(one).partition("line 1")[2] for one in remarked(path, folder_texts(pages))]
 
 
 def test_what_is_right_is_passed_over(tmp_path: Path, pages: Path) -> None:
     path = tmp_path / "product_dialogs" / "dialogs.dev.jsonl"
-    assert list(check(path, folder_texts(pages))) == []
+    assert list(remarked(path, folder_texts(pages))) == []
     result = CliRunner().invoke(app, ["check", str(path), "--docs", str(pages)])
     assert result.exit_code == 0, result.output
     assert "no error, 0 warnings" in result.output
@@ -40,7 +41,7 @@ def test_the_example_of_the_documentation_is_right(tmp_path: Path, pages: Path) 
         0
     ]
     path = data.jsonl(tmp_path / "example.jsonl", [json.loads(example)])
-    assert list(check(path, folder_texts(pages / "desk" / "desk"))) == []
+    assert list(remarked(path, folder_texts(pages / "desk" / "desk"))) == []
 
 
 @pytest.mark.parametrize(

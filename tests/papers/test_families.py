@@ -9,10 +9,11 @@ import pytest
 from typer.testing import CliRunner
 
 from papers.orconvqa.__main__ import app
-from papers.orconvqa.families import TorchEngine
 from papers.orconvqa.fresh_bases import set_copy_circuit, train_vocabulary, write_base
+from papers.orconvqa.mamba import TorchEngine
 from rewriter.conditional import Form, Lengths
 from rewriter.conditional_training import open_model, open_tokenizer
+from rewriter.load import Serving, load_rewriter
 from rewriter.protocol import Conversation, Message, RecipeError
 
 TALK = Conversation(
@@ -67,3 +68,5 @@ def test_the_families_are_trained_and_compared(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     for name in names:
         assert f"| {name} |" in result.output
+    mamba = load_rewriter(tmp_path / "runs" / "mamba", Serving(timeout_seconds=600))
+    assert mamba.rewrite(TALK, "by mail?").decision in ("keep", "rewrite", "refused")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from papers import measures as metrics
-from papers.orconvqa.bertscore import BertScore
+from papers.orconvqa.responses import BertScore
 from rewriter.protocol import Rewrite
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from index.documents import Document
-from papers.orconvqa.pools import POOLS, WAYS, Cell, compare, table
+from papers.orconvqa.pools import POOLS, WAYS, Cell, measured, table
 from synth.askers import ChatAsker
 from synth.dialogs import read_dialogs
 from synth.folder import SIDES, Folder
@@ -26,7 +26,7 @@ def cells(town_documents: list[Document], words: Any, town: Any, tmp_path: Path)
         make_dialogs(built, plan, settler, words, folder, facts)
     dialogs = [dialog for side in SIDES for dialog in read_dialogs(folder.dialogs(side))]
     (tmp_path / "work").mkdir()
-    return compare(town_documents, list(read_propositions(folder.propositions)), dialogs, words, tmp_path / "work")
+    return measured(town_documents, list(read_propositions(folder.propositions)), dialogs, words, tmp_path / "work")
 
 
 def test_every_pool_is_asked_in_every_way(cells: list[Cell]) -> None:

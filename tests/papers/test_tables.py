@@ -2,44 +2,88 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 from typer.testing import CliRunner
 
-from evaluation.run_folder import EvaluationRun, Latency, Metric, create_run
+from evaluation.answers import AnsweredTurn
+from evaluation.run_folder import EvaluationRun, Latency, Metric, create_run, read_run
 from papers.orconvqa import tables as paper
 from papers.orconvqa.__main__ import app
 from server.settings import Settings
 from tests.evaluation import evaluation_data as data
 
 
-def test_without_any_run_the_tables_say_what_is_missing() -> None:
+def test_without_any_run_every_cell_says_what_is_missing() -> None:
     text = paper.text([])
-    assert "| the paper | section | T5 | not at hand | not at hand | not at hand | .48 |" in text
-    assert "No run of `python -m papers.orconvqa answers` was given" in text
-    assert text.count("## ") == len(paper.SUBJECTS)
+    assert (
+        "| the paper: MultiDoc2Dial | passage | T5 | not at hand | not at hand | not at hand | not at hand | .48 |"
+        in text
+    )
+    assert text.count("## ") == 7
+    cells = [
+        cell.strip() for line in text.splitlines() if line.startswith("| the paper") for cell in line.split("|")[2:-1]
+    ]
+    assert cells
+    assert all(cells)
 
 
 def test_our_numbers_stand_beside_the_papers(tmp_path: Path) -> None:
     writer = create_run(tmp_path, "retrieval", "r")
     for name, measure, mean in (("doc2dial", "R@20", 0.9), ("doc2dial-propositions", "AP", 0.4)):
         writer.metrics.append(Metric(name, "section", "typed:rrf", "all", measure, mean, mean, mean, 7))
-    for name, part in (("doc2dial", "domain va"), ("doc2dial-va", "all"), ("doc2dial-own-pools", "all")):
-        writer.metrics.append(Metric(name, "section", "typed:rrf", part, "AP", 0.5, 0.5, 0.5, 7))
+    for name, part, n in (("doc2dial-va", "all", 7), ("doc2dial-va", "all", 3), ("doc2dial-own-pools", "all", 7)):
+        for mean, measure in ((n / 10, "AP"), (n / 8, "R@20")):
+            writer.metrics.append(Metric(name, "section", "typed:rrf", part, measure, mean, mean, mean, n))
+    writer.metrics.append(Metric("doc2dial", "section", "typed:rrf", "domain va", "AP", 0.123, 0.1, 0.2, 7))
     retrieval = writer.finish(Settings(home=tmp_path))
     writer = create_run(tmp_path, "rewriting", "w")
-    writer.metrics.append(Metric("qrecc", "rewrite", "auto", "all", "ROUGE-L", 0.8, 0.8, 0.8, 4))
-    writer.latencies.append(Latency("qrecc", "auto", 0.1, 0.1, 4))
-    rows = [{"decision": "rewrite", "seconds": 0.1}] * 2 + [{"decision": "keep", "seconds": 0.02}] * 2
-    writer.write_rows(rows, "qrecc", "auto", "rewrites.jsonl")
+    for system in ("auto", "/somewhere/t5"):
+        writer.metrics.append(Metric("qrecc", "rewrite", system, "all", "ROUGE-L", 0.8, 0.8, 0.8, 4))
+        writer.metrics.append(Metric("qrecc", "rewrite", system, "all", "gate F1", 0.7, 0.7, 0.7, 3))
+        writer.latencies.append(Latency("qrecc", system, 0.1, 0.1, 4))
+        decisions = [("rewrite", 0.1), ("refused", 0.1), ("keep", 0.02), ("keep", 0.02), ("keep", 0.0)]
+        rows = [{"id": str(n), "decision": one, "seconds": seconds} for n, (one, seconds) in enumerate(decisions)]
+        writer.write_rows(rows, "qrecc", system, "rewrites.jsonl")
+    history = [{"role": "user", "text": "x"}]
+    writer.write_rows(
+        ({"id": str(n), "history": history if n < 4 else []} for n in range(5)), "qrecc", "questions.jsonl"
+    )
     text = paper.text([retrieval, writer.finish(Settings(home=tmp_path))])
-    assert "| ours, doc2dial | section | typed:rrf |  |  |  | 0.900 |" in text
-    assert "| propositions | section | typed:rrf | 0.400 |" in text
-    assert "| all domains | va | section | typed:rrf | 0.500 |" in text
-    assert "| its own | va | section | typed:rrf | 0.500 |" in text
-    assert "| its own | all | section | typed:rrf | 0.500 |" in text
-    assert "| qrecc | auto | 0.800 |" in text
-    assert "| ours, qrecc | auto | 50% | 60.0 | 100.0 | 40% |" in text
+    assert "| ours: Doc2Dial together | section | typed:rrf | 7 | – | – | – | 0.900 |" in text
+    assert "| ours: Doc2Dial by domain | section | typed:rrf | 7 | 0.700 | – | – | 0.875 |" in text
+    assert "| propositions | section | typed:rrf | 7 | 0.400 |" in text
+    assert "| va (7) | all (7) |" in text
+    assert "| section | typed:rrf | – | – | – | 0.700 / 0.875 | 0.700 / 0.875 |" in text, (
+        "a sample gives way to the whole"
+    )
+    assert "0.123" not in text, "a domain is searched among its own documents"
+    assert "| qrecc | t5 | 4 | 0.800 | – | – | – | 0.700 | – | 100.0 |" in text, "a folder is named, its place is not"
+    assert "| ours: qrecc | t5 | 50% | 60.0 | 100.0 | 40% |" in text, "of questions that follow others"
+
+
+def test_answers_and_their_scores_are_one_row(tmp_path: Path) -> None:
+    writer = create_run(tmp_path, "answers", "a")
+    writer.metrics.append(Metric("doc2dial", "answer", "small", "all", "SacreBLEU", 12.0, 12.0, 12.0, 2))
+    turns = [
+        AnsweredTurn("q1", "How long?", "How long?", "answered", "Leave lasts ten weeks. [1]"),
+        AnsweredTurn("q2", "Who?", "Who?", "refused", ""),
+    ]
+    writer.write_rows(map(asdict, turns), "doc2dial", "turns.jsonl")
+    reference = "Leave lasts ten weeks."
+    writer.write_rows(
+        ({"id": turn.id, "dialog": "d", "text": turn.question, "answer": reference} for turn in turns),
+        *("doc2dial", "questions.jsonl"),
+    )
+    answers = writer.finish(Settings(home=tmp_path))
+    words = ["responses", str(answers.folder), "--encoder", "none", "--out", str(tmp_path), "--name", "s"]
+    result = CliRunner().invoke(app, ["--home", str(tmp_path), *words])
+    assert result.exit_code == 0, result.output
+    scored = read_run(tmp_path / "s")
+    assert [(m.system, m.n) for m in scored.metrics] == [("small", 1)], "what was refused is no answer"
+    line = next(row for row in paper.text([answers, scored]).splitlines() if row.startswith("| ours: doc2dial | small"))
+    assert line.split(" | ")[2:5] == ["2", "12.000", f"{scored.metrics[0].mean:.3f}"]
 
 
 def test_runs_of_the_command_become_the_tables(home: Path, tmp_path: Path) -> None:
@@ -69,7 +113,7 @@ def test_the_gap_that_is_closed_is_between_the_typed_and_the_written_question(tm
         for measure in ("AP", "R@5", "R@10", "R@20", "nDCG@5")
     ]
     latencies = (Latency("s", "auto:variants", 0.06, 0.09, 30),)
-    text = paper.gap(EvaluationRun(tmp_path, {}, tuple(metrics), latencies=latencies))
+    text = paper.side_by_side(EvaluationRun(tmp_path, {}, tuple(metrics), latencies=latencies))
     cells = " | ".join(" / ".join([one] * 5) for one in (".400", ".450", ".500", ".600"))
     assert f"| s (7) |  | {cells} | 25 % → 50 % | – / – / 60 / – |" in text
     assert "| s (7) | rerank | .500" in text

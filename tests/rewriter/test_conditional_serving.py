@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from papers.orconvqa.families import TorchEngine
+from papers.orconvqa.mamba import TorchEngine
 from rewriter.conditional import (
     KEEP,
     REWRITE,

@@ -115,7 +115,7 @@ def test_an_output_layer_of_its_own_is_exported_with_its_own_logits(tmp_path: Pa
     import torch
     from transformers import T5Config, T5ForConditionalGeneration
 
-    from papers.orconvqa.families import TorchEngine
+    from papers.orconvqa.mamba import TorchEngine
     from rewriter.conditional_training import convert, save_weights
 
     torch.manual_seed(4)

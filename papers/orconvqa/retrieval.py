@@ -1,4 +1,4 @@
-"""Systems compared on data sets, the paper's tables of them, and rows to train a cross-encoder on."""
+"""Systems compared on data sets, and rows to train a cross-encoder on."""
 
 from __future__ import annotations
 
@@ -60,21 +60,6 @@ def retrieval(
     ):
         opened = partial(open_form, settings=settings, state=state)
         evaluate_sets(chosen, parsed, opened, measuring, writer, baseline=against, timed=timed)
-
-
-def tables(
-    context: typer.Context,
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="Folders of runs of `anaphora eval`.")],
-    gap: Annotated[
-        bool, typer.Option("--gap", help="All systems of one run side by side, and what gap each closes.")
-    ] = False,
-) -> None:
-    """Print the paper's tables with our numbers beside its own, as Markdown."""
-    from evaluation.run_folder import read_run
-    from papers.orconvqa import tables as made
-
-    read = [read_run(folder) for folder in runs]
-    state_of(context).out.print("\n\n".join(map(made.gap, read)) if gap else made.text(read), end="", soft_wrap=True)
 
 
 def candidates(

@@ -24,7 +24,8 @@ from papers.orconvqa.answers import overlaps
 from rewriter.protocol import Rewriter
 from server.turn.decision import language_of_hits, models, signals
 from server.turn.events import Evidence
-from server.turn.evidence import Array, SentenceInputs, read_further, select_evidence, sentence_inputs, unit
+from server.turn.evidence import Array, SentenceInputs, read_further, select_evidence, sentence_inputs
+from server.turn.quote_shapes import unit
 from server.turn.search import TurnSearch
 from server.turn.support import SupportScorer
 from text.files import replacing

@@ -15,9 +15,8 @@ import regex
 from index.loaders.addresses import address_at
 from server.turn.citations import CitationParser, HeaderFilter, Marker, PreambleFilter, RefusalFilter, ThoughtFilter
 from server.turn.events import AnswerKind, CitationEvent, Evidence, SupportEvent, TokenEvent
-from server.turn.evidence import following_block
 from server.turn.models import examples
-from server.turn.quote_shapes import LEADS_IN, list_topic, quote_text
+from server.turn.quote_shapes import LEADS_IN, following_block, list_topic, quote_text
 from server.turn.support import (
     ATTRIBUTED,
     SUPPORTED,

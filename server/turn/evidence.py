@@ -33,14 +33,14 @@ from server.turn.models import count_tokens
 from server.turn.quote_shapes import (
     ITEM,
     LEADS_IN,
+    LONGEST_SENTENCE,
     asks_for_example,
-    block_around,
     definition,
     finished,
     holds_code,
     may_be_quoted,
-    sequel_end,
     shape,
+    unit,
 )
 from server.turn.support import Support, SupportScorer
 from text.sentences import sentences, table_at, table_rows, without_links
@@ -287,15 +287,10 @@ STEP = 0.03
 """Share of the chance from which on neighbours are quoted, too."""
 QUOTES, QUOTES_IN_DOUBT = 3, 4
 PER_PASSAGE = 2
-LONGEST = 600
-"""Characters of one sentence; a longer one is not quoted."""
 SAYS = 2
 """Words of content that a sentence has beside an item of which it says something."""
 _RANK_DISCOUNT = 0.03
 _LEAST = 1e-9
-_RULE = regex.compile(r"^[ \t]*[|+]?[ \t:]*[-=]{2,}[-=|+: \t]*$", regex.MULTILINE)
-"""A line that separates a table's header from its body, or underlines a heading."""
-_GOES_ON = regex.compile(r"[:：?？][*_\s]*$")
 _ASKS = regex.compile(r"[?？][*_\s]*$")
 
 
@@ -567,7 +562,7 @@ def quotable_sentences(
         for i, match in enumerate(matches):
             quote = unit(matches, i, passage)
             start, read = match.start - passage.origin, (match.n, match.start) in rows
-            if len(match.quote) > LONGEST or _ASKS.search(quote.quote):
+            if len(match.quote) > LONGEST_SENTENCE or _ASKS.search(quote.quote):
                 continue
             if may_be_quoted(wordings or (question,), match.quote, quote.quote, start, passage.opened, read=read):
                 score = match.score * (1 - _RANK_DISCOUNT * rank)
@@ -577,37 +572,6 @@ def quotable_sentences(
                 if place not in by_place or by_place[place][0] < score:
                     by_place[place] = score, quote
     return sorted(by_place.values(), key=lambda pair: (-pair[0], pair[1].n, pair[1].start))
-
-
-def unit(matches: Sequence[Support], i: int, passage: Evidence) -> Support:
-    """Return what is quoted at least for the sentence `matches[i]` of a passage: its item, and what it leads to."""
-    return _item(_with_sequel(matches[i], matches[i + 1] if i + 1 < len(matches) else None, passage), passage)
-
-
-def _item(match: Support, passage: Evidence) -> Support:
-    """With the rest of the item of a list that it lies in: what an option is for, and its default."""
-    text, origin = passage.opened, passage.origin
-    start, end = block_around(text, match.start - origin, match.end - origin, items=True)
-    if end - start > LONGEST or (start, end) == (match.start - origin, match.end - origin):
-        return match
-    return replace(match, quote=text[start:end], start=origin + start, end=origin + end)
-
-
-def _with_sequel(match: Support, sequel: Support | None, passage: Evidence) -> Support:
-    """The sentence with the block it leads to; a question, or what leads to none, with the sentence after it."""
-    if not _GOES_ON.search(match.quote):
-        return match
-    end = following_block(match, passage).end
-    if end == match.end and sequel is not None and not _RULE.search(sequel.quote):
-        end = sequel.end if sequel.end - match.start <= LONGEST else end
-    return replace(match, quote=passage.text[match.start - passage.start : end - passage.start], end=end)
-
-
-def following_block(sentence: Support, passage: Evidence) -> Support:
-    """The code, list or table that a sentence of the passage leads to by a colon; empty where there is none."""
-    end = sentence.end - passage.origin
-    stop = sequel_end(passage.opened, end) if LEADS_IN.search(sentence.quote) else end
-    return replace(sentence, quote=passage.opened[end:stop], start=sentence.end, end=passage.origin + stop)
 
 
 def _overlap(first: Support, other: Support) -> bool:

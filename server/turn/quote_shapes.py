@@ -41,6 +41,11 @@ from text.words import stems
 LONGEST = 2000
 """Characters of what follows; of more, whole lines up to here."""
 
+LONGEST_SENTENCE = 600
+"""Characters of one sentence; a longer one is not quoted."""
+_TABLE_RULE = regex.compile(r"^[ \t]*[|+]?[ \t:]*[-=]{2,}[-=|+: \t]*$", regex.MULTILINE)
+"""A line that separates a table's header from its body, or underlines a heading."""
+_LEADS_ON = regex.compile(r"[:：?？][*_\s]*$")
 LEADS_IN = regex.compile(r"[:：][*_\s]*$")
 TOPIC = 200
 """Characters of a sentence that leads to a list, up to which it is shown above a quoted item."""
@@ -77,6 +82,37 @@ def block_around(text: str, start: int, end: int, *, items: bool) -> tuple[int, 
         if block.start <= start and end <= block.end and (not items or ITEM.match(_words(text, block))):
             return trim(text, block.start, block.end)
     return start, end
+
+
+def unit(matches: Sequence[Support], i: int, passage: Evidence) -> Support:
+    """Return what is quoted at least for the sentence `matches[i]` of a passage: its item, and what it leads to."""
+    return _item(_with_sequel(matches[i], matches[i + 1] if i + 1 < len(matches) else None, passage), passage)
+
+
+def _item(match: Support, passage: Evidence) -> Support:
+    """With the rest of the item of a list that it lies in: what an option is for, and its default."""
+    text, origin = passage.opened, passage.origin
+    start, end = block_around(text, match.start - origin, match.end - origin, items=True)
+    if end - start > LONGEST_SENTENCE or (start, end) == (match.start - origin, match.end - origin):
+        return match
+    return replace(match, quote=text[start:end], start=origin + start, end=origin + end)
+
+
+def _with_sequel(match: Support, sequel: Support | None, passage: Evidence) -> Support:
+    """The sentence with the block it leads to; a question, or what leads to none, with the sentence after it."""
+    if not _LEADS_ON.search(match.quote):
+        return match
+    end = following_block(match, passage).end
+    if end == match.end and sequel is not None and not _TABLE_RULE.search(sequel.quote):
+        end = sequel.end if sequel.end - match.start <= LONGEST_SENTENCE else end
+    return replace(match, quote=passage.text[match.start - passage.start : end - passage.start], end=end)
+
+
+def following_block(sentence: Support, passage: Evidence) -> Support:
+    """The code, list or table that a sentence of the passage leads to by a colon; empty where there is none."""
+    end = sentence.end - passage.origin
+    stop = sequel_end(passage.opened, end) if LEADS_IN.search(sentence.quote) else end
+    return replace(sentence, quote=passage.opened[end:stop], start=sentence.end, end=passage.origin + stop)
 
 
 def code_below(text: str, end: int, longest: int = LONGEST) -> int:

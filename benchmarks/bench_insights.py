@@ -15,7 +15,7 @@ from itertools import combinations
 from pathlib import Path
 
 from index.encoders import load_encoder
-from server.chat.reviews import groups_alike
+from plugins.insights.topics import groups_alike
 
 
 def main(path: Path, model: Path) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
+from importlib import import_module
 from itertools import pairwise, takewhile
 from pathlib import Path
 
@@ -192,3 +194,18 @@ def test_a_class_name_means_one_thing() -> None:
             if isinstance(node, ast.ClassDef):
                 homes.setdefault(node.name, []).append(name_of(path))
     assert not {name: where for name, where in homes.items() if len(where) > 1}
+
+
+def test_benchmarks_import_only_what_is_there() -> None:
+    """Type checks and other tests leave them out."""
+    missing = []
+    for path in sorted((REPOSITORY / "benchmarks").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module and within(node.module, set(ROOMS)):
+                module = import_module(node.module)
+                for alias in node.names:
+                    with suppress(ModuleNotFoundError):
+                        import_module(f"{node.module}.{alias.name}")
+                    if not hasattr(module, alias.name):
+                        missing.append(f"{name_of(path)}:{node.lineno} {node.module}.{alias.name}")
+    assert not missing, "\n".join(missing)

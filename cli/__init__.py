@@ -28,6 +28,7 @@ from cli.shared.error_handler import ErrorHandlerGroup, SafeFormatter
 from cli.shared.state import State
 from cli.synth import synth
 from cli.train import train
+from cli.worker import worker
 
 app = typer.Typer(
     name="anaphora",
@@ -71,6 +72,7 @@ def options(
 
 app.command()(index)
 app.command()(serve)
+app.command()(worker)
 app.command()(ask)
 app.command()(search)
 app.command()(train)

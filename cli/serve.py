@@ -227,7 +227,7 @@ async def watch(service: ChatService, state: State, job: Job) -> Job:
                     if running_job.state == "running"
                 ]
                 other = f"the job ({running[0]})" if running else "another job"
-                state.err.print(f"Waiting for {other} that works on {job.collection} now.")
+                state.err.print(job.message or f"Waiting for {other} that works on {job.collection} now.")
             if job.stage in STAGES:
                 report(IndexProgress(job.stage, job.done, job.total))  # type: ignore[arg-type]  # one of STAGES
     return job

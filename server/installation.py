@@ -48,6 +48,7 @@ def check_installation(settings: Settings, describe: Callable[[BaseException], s
     yield from check_python()
     yield from check_home(settings)
     yield from check_database(settings)
+    yield from check_workers(settings)
     silent = False
     for finding in check_models(settings):
         silent |= (finding.what, finding.level) == (LANGUAGE_MODEL, "fail")
@@ -118,6 +119,17 @@ def check_database(settings: Settings) -> Iterator[Finding]:
         else:
             server = f"PostgreSQL {version}, {connection.engine.url.database}"
             yield Finding("database", "ok", server if isinstance(path, str) else f"{path.stat().st_size / 1e6:.1f} MB")
+
+
+def check_workers(settings: Settings) -> Iterator[Finding]:
+    """Where servers leave jobs to workers, one runs."""
+    from server.store.jobs import WORKERS, any_alive
+
+    if settings.server.workers and any_alive(settings.home / "run", WORKERS):
+        yield Finding("workers", "ok", "jobs are worked off")
+    elif settings.server.workers:
+        remedy = "Start `anaphora worker` on this home, or unset `server.workers`."
+        yield Finding("workers", "warn", "none runs, and jobs wait for one", remedy)
 
 
 LANGUAGE_MODEL = "language model"

@@ -2,7 +2,8 @@
 
 A job reports progress, can be cancelled, and is remembered in the database. There it is claimed before it runs, so that
 one at a time works on a collection, whichever of several servers was asked; there any of them cancels it, and marks it
-where its own has ended. Only unfinished jobs are held in memory. The caller defines the work.
+where its own has ended. Only unfinished jobs are held in memory. The caller defines the work. Who
+`hands_on` jobs only stores them, each with a payload by which a worker knows its work.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import TypeAlias
 from index.errors import IndexingCancelled, IndexingError
 from server.access import Ownership, Principal
 from server.store import Database, Runner, StoreError, jobs
-from server.store.jobs import CUT_SHORT
+from server.store.jobs import CUT_SHORT, NO_WORKER, WORKERS, any_alive
 from server.store.records import FileResult, Job, JobKind
 
 log = logging.getLogger(__name__)
@@ -38,13 +39,15 @@ UNSTORED = 20
 class JobProgress:
     """A job under way: with this its work says how far it is, and learns whether it should stop.
 
-    `saved` is when it was last written to the database (monotonic seconds).
+    `left` says that it was left to workers: it goes back to them where this process ends before it. `saved` is when it
+    was last written to the database (monotonic seconds).
     """
 
     runner: JobRunner
     job: Job
     work: Work
     ownership: Ownership
+    left: bool = False
     stop: threading.Event = field(default_factory=threading.Event)
     saved: float = 0.0
 
@@ -72,9 +75,10 @@ Work: TypeAlias = Callable[[JobProgress], Iterable[FileResult]]
 class JobRunner:
     """Runs jobs and knows how each stands. All methods may be called from any thread."""
 
-    def __init__(self, database: Database, runner: Runner) -> None:
+    def __init__(self, database: Database, runner: Runner, *, hands_on: bool = False) -> None:
         self._database = database
         self._runner = runner
+        self._hands_on = hands_on
         self._lock = threading.Lock()
         self._tasks: dict[str, JobProgress] = {}
         """By job id; those that are not finished, and those whose end could not be stored."""
@@ -83,16 +87,34 @@ class JobRunner:
         self._threads: set[threading.Thread] = set()
         self._closing = False
 
-    def submit(self, kind: JobKind, collection: str, work: Work, ownership: Ownership) -> Job:
-        """Queue work on a collection. Raises StoreError when the job cannot be remembered."""
+    def submit(self, kind: JobKind, collection: str, work: Work, ownership: Ownership, payload: str = "") -> Job:
+        """Queue work on a collection, here or for workers. Raises StoreError when the job cannot be remembered."""
         now = time.time()
         job = Job(id=uuid.uuid4().hex, kind=kind, collection=collection, state="queued", created=now, updated=now)
+        if self._hands_on:
+            if not any_alive(self._runner.folder, WORKERS):
+                job = job.model_copy(update={"message": NO_WORKER})
+            self._database.write_blocking(jobs.add, job, "", ownership, payload)
+            return job
         self._database.write_blocking(jobs.add, job, self._runner.id, ownership)
-        task = JobProgress(self, job, work, ownership)
+        self._enqueue(JobProgress(self, job, work, ownership))
+        return job
+
+    def take(self, work_of: Callable[[str, str], Work], at_once: int) -> None:
+        """Take jobs that are left to workers, until this process has so many. `work_of` makes the work of a collection
+        and a payload. Raises StoreError."""
+        with self._lock:
+            room = 0 if self._closing else at_once - sum(not task.job.finished for task in self._tasks.values())
+        if room > 0 and self._database.read_blocking(jobs.any_left):
+            for job, payload, ownership in self._database.write_blocking(jobs.take, self._runner.id, room):
+                self._enqueue(JobProgress(self, job, work_of(job.collection, payload), ownership, left=True))
+
+    def _enqueue(self, task: JobProgress) -> None:
+        collection = task.job.collection
         with self._lock:
             if self._closing:
                 task.stop.set()
-            self._tasks[job.id] = task
+            self._tasks[task.job.id] = task
             if collection in self._queues:
                 self._queues[collection].append(task)
             else:
@@ -100,7 +122,6 @@ class JobRunner:
                 thread = threading.Thread(target=self._work_off, args=(collection,), name=f"job-{collection}")
                 self._threads.add(thread)
                 thread.start()
-        return job
 
     def _work_off(self, collection: str) -> None:
         """Run what waits for a collection until nothing does."""
@@ -151,7 +172,12 @@ class JobRunner:
 
     def _stopped(self, task: JobProgress, message: str) -> None:
         """Somebody cancelled the job, or the process ends before it."""
-        if self._closing:
+        if self._closing and task.left:
+            try:
+                self._database.write_blocking(jobs.give_back, task.job.id, self._runner.id)
+            except StoreError as error:
+                log.warning("job %s is left to another worker once this one has ended: %s", task.job.id, error)
+        elif self._closing:
             self._update(task, state="interrupted", message=CUT_SHORT[task.job.kind])
         else:
             self._update(task, state="cancelled", message=message)
@@ -164,7 +190,7 @@ class JobRunner:
         task.saved = now
         stored = True
         try:
-            if not self._database.write_blocking(jobs.save, job):
+            if not self._database.write_blocking(jobs.save, job, self._runner.id):
                 task.stop.set()
         except StoreError as error:
             stored = False

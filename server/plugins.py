@@ -31,6 +31,7 @@ class Plugin:
     typer applications by name. `page_calls` are async functions that the page's scripts may call by name: `(service,
     **members) -> {...}`. `workbench` names the plugin's part of a tab: the files NAME.html and NAME.js of a package,
     as "package:NAME". `tasks` are async functions `(service) -> None` that run as long as a server does.
+    `job_services` are subclasses of `CollectionService` whose `_work_` methods do jobs, in workers too.
     `document_folders` are functions `(home, collection) -> [folder]` that return where a plugin keeps documents of a
     collection, and `delete_documents` are functions `(home, collection) -> None` that delete those with the collection.
     `public_paths` need no key; of these, `shared_paths` may be loaded by pages of other origins, and `framed_paths` set
@@ -58,6 +59,7 @@ class Plugin:
     page_calls: Mapping[str, str] = field(default_factory=dict)
     workbench: Mapping[str, str] = field(default_factory=dict)
     tasks: tuple[str, ...] = ()
+    job_services: tuple[str, ...] = ()
     document_folders: tuple[str, ...] = ()
     delete_documents: tuple[str, ...] = ()
     public_paths: frozenset[str] = frozenset()

@@ -20,6 +20,7 @@ import yaml
 from cli.shared.reference import leaves
 from server.api.app import description
 from server.settings import Settings
+from tests import test_docs
 from tests.installed import ROOT
 from tests.test_imports import ROOMS
 
@@ -40,6 +41,7 @@ BUNDLED = {
     "postgresql": {"enabled": True, "password": "hush/postgres"},
     "milvus": {"enabled": True},
     "vllm": {"enabled": True, "apiKey": "hush-vllm", "replicas": 2},
+    "workers": {"enabled": True, "replicas": 2, "jobs": 3},
 }
 ELSEWHERE = {"to": [{"ipBlock": {"cidr": "192.0.2.0/24"}}], "ports": [{"protocol": "TCP", "port": 5432}]}
 EXTERNAL = {
@@ -52,6 +54,8 @@ EXTERNAL = {
 REFUSED = {
     "one database": {**SEVERAL},
     "one home": {"replicas": 2, "postgresql": {"enabled": True, "password": "x"}},
+    "or workers beside one, need one database": {"workers": {"enabled": True}},
+    "or workers beside one, write": {"workers": {"enabled": True}, "postgresql": {"enabled": True, "password": "x"}},
     "networkPolicy.egress": {"vllm": {"url": "https://vllm.example.org/v1"}},
     "ANAPHORA_LLM__API_KEY is a secret": {"settings": {"ANAPHORA_LLM__API_KEY": "hush"}},
     "ANAPHORA_DATABASE__URL is a secret": {"settings": {"ANAPHORA_DATABASE__URL": "postgresql://a:b@c/d"}},
@@ -135,7 +139,7 @@ def test_nothing_runs_as_root_or_with_rights(rendered: dict[str, Any], name: str
             assert component == "milvus" or context["readOnlyRootFilesystem"] is True
             assert container["resources"]["limits"]["memory"]
     ours = {component for component, _ in pods(objects)} - {"postgresql", "milvus", "vllm"}
-    assert ours == {"server", "setup"}
+    assert ours == ({"server", "setup", "worker"} if name == "bundled" else {"server", "setup"})
 
 
 def test_what_a_server_writes_to_is_a_volume(rendered: dict[str, Any]) -> None:
@@ -159,6 +163,26 @@ def test_probes_ask_routes_that_need_no_key(rendered: dict[str, Any]) -> None:
     # The kubelet asks by the pod's address, which `server.trusted_hosts` would refuse.
     assert all({"name": "Host", "value": "localhost"} in get["httpHeaders"] for get in asked.values())
     assert manifests(rendered, "bundled")["ServiceMonitor", "server"]["spec"]["endpoints"][0]["path"] in paths
+
+
+def test_workers_share_home_and_settings_with_servers_that_do_no_jobs(rendered: dict[str, Any]) -> None:
+    objects = manifests(rendered, "bundled")
+    templates = dict(pods(objects))
+    worker, server = (templates[name]["spec"] for name in ("worker", "server"))
+    working, serving = worker["containers"][0], server["containers"][0]
+    assert (worker["volumes"], worker["securityContext"]) == (server["volumes"], server["securityContext"])
+    shared = ("image", "envFrom", "volumeMounts", "securityContext")
+    assert [working[name] for name in shared] == [serving[name] for name in shared]
+    assert objects["Deployment", "worker"]["spec"]["replicas"] == 2
+    assert objects["ConfigMap", "settings"]["data"]["ANAPHORA_SERVER__WORKERS"] == "true"
+    assert test_docs.check(working["args"]) == ""
+    assert working["args"][-2:] == ["--jobs", "3"]
+    assert working["args"][working["args"].index("--port") + 1] == str(working["ports"][0]["containerPort"])
+    probed = [working[f"{kind}Probe"]["httpGet"] for kind in ("startup", "liveness")]
+    assert [(get["path"], get["port"]) for get in probed] == [("/health", "http")] * 2
+    plain = manifests(rendered, "plain")
+    assert ("Deployment", "worker") not in plain
+    assert "ANAPHORA_SERVER__WORKERS" not in (plain["ConfigMap", "settings"]["data"] or {})
 
 
 def test_the_models_fetched_are_those_of_the_settings(rendered: dict[str, Any]) -> None:
@@ -217,14 +241,15 @@ def test_servers_reach_their_database_store_and_model_and_nothing_else(rendered:
     objects = manifests(rendered, "bundled")
     policies = {name: one for (kind, name), one in objects.items() if kind == "NetworkPolicy"}
     needed = {("postgresql", 5432), ("milvus", 19530), ("vllm", 8000)}
-    assert reached(policies["server"]) == needed
+    assert reached(policies["server"]) == reached(policies["worker"]) == needed
+    assert not policies["worker"]["spec"]["ingress"]
     assert reached(policies["setup"]) == {*needed, ("anywhere", 443)}
     for name, policy in policies.items():
         assert component_of(policy["spec"]["podSelector"]) == name
         assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
     for name, port in needed:
         (rule,) = policies[name]["spec"]["ingress"]
-        assert {component_of(peer["podSelector"]) for peer in rule["from"]} == {"server", "setup"}
+        assert {component_of(peer["podSelector"]) for peer in rule["from"]} == {"server", "setup", "worker"}
         assert [one["port"] for one in rule["ports"]] == [port]
         assert reached(policies[name]) == ({("anywhere", 443)} if name == "vllm" else set())
     assert {component for component, _ in pods(objects)} == policies.keys(), "every pod has a policy"
@@ -293,6 +318,13 @@ def test_the_compose_files_are_sound(beside: str) -> None:
         assert server["environment"]["ANAPHORA_LLM__MODEL"] == "http://vllm:8000/v1"
         assert server["depends_on"]["vllm"]["condition"] == "service_healthy"
     if beside == "postgres":
+        worker = whole["services"]["worker"]
+        assert worker["profiles"] == ["workers"]
+        assert worker["environment"] == server["environment"]
+        assert {name: worker[name] for name in ("image", "volumes", "read_only", "tmpfs")} == {
+            name: server[name] for name in ("image", "volumes", "read_only", "tmpfs")
+        }
+        assert test_docs.check(worker["command"]) == ""
         assert server["environment"]["ANAPHORA_DATABASE__URL"] == "postgresql://anaphora:@postgres:5432/anaphora"
         assert server["depends_on"]["postgres"]["condition"] == "service_healthy"
 

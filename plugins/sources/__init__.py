@@ -32,6 +32,7 @@ plugin = Plugin(
     routers=("plugins.sources.sources_api:router",),
     commands={"sources": "plugins.sources:app"},
     tasks=("plugins.sources.service:follow",),
+    job_services=("plugins.sources.service:SourceService",),
     document_folders=("plugins.sources.mirror:document_folders",),
     delete_documents=("plugins.sources.mirror:delete_mirrors",),
     workbench={"documents": "plugins.sources:workbench_documents"},

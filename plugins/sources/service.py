@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import resolve_name
@@ -123,15 +123,20 @@ class SourceService(CollectionService):
     async def sync(self, name: str, *, dry_run: bool = False, if_due: bool = False) -> Job:
         """Read a source now. With `dry_run` the job only reports the changes; with `if_due` it does nothing if another
         server has read the source meanwhile. Raises NotFound."""
-        mirror, source, ownership = await self._mirror(name)
-        settings = self.core.settings
+        _, source, ownership = await self._mirror(name)
+        await self._account("source.sync", source, ownership)
+        how = {"source": name, "dry_run": dry_run, "if_due": if_due}
+        return await self._submit("sync", source.collection, ownership, self._work_sync, **how)
 
-        def read(progress: JobProgress) -> list[FileResult]:
-            if source.kind == "push" or (if_due and time.time() < mirror.state.due):
-                return []
+    def _work_sync(
+        self, progress: JobProgress, collection: str, source: str, dry_run: bool, if_due: bool
+    ) -> list[FileResult]:
+        mirror, settings = SourceMirror(self.core.settings.home / "sources", source), self.core.settings
+        followed, results = mirror.source, list[FileResult]()
+        if followed.kind != "push" and not (if_due and time.time() < mirror.state.due):
             with mirror.hold():
                 hosts, max_bytes = settings.of(SourcesSettings).private_hosts, settings.index.max_file_mb << 20
-                connector = open_connector(source, mirror.cache, private_hosts=hosts, max_bytes=max_bytes)
+                connector = open_connector(followed, mirror.cache, private_hosts=hosts, max_bytes=max_bytes)
                 try:
                     report = mirror.sync(
                         connector.items(mirror.known(), progress.pause),
@@ -141,27 +146,31 @@ class SourceService(CollectionService):
                     )
                 finally:
                     connector.close()
-            return _results(source, report, dry_run)
+            results = _results(followed, report, dry_run)
+        return results if dry_run else [*results, *self._work_pushed(progress, collection, source)]
 
-        await self._account("source.sync", source, ownership)
-        return await self._follow(mirror, source, ownership, read, index=not dry_run)
+    def _work_pushed(self, progress: JobProgress, collection: str, source: str) -> list[FileResult]:
+        """Index a source's mirror; the result names what changed."""
+        mirror = SourceMirror(self.core.settings.home / "sources", source)
+        indexed = self._index_root(progress, collection, mirror.files)
+        return [result for result in indexed if result.status != "unchanged"]
 
     @requires("server")
     @making_a_job
     async def remove(self, name: str) -> Job:
         """Remove a source and its documents. Raises NotFound."""
-        mirror, source, ownership = await self._mirror(name)
-
-        def forget(progress: JobProgress) -> list[FileResult]:
-            root, deleted = mirror.files.resolve(), list[FileResult]()
-            if self.core.opened.exists(source.collection):
-                deleted = self._delete(progress, source.collection, lambda info: Path(info.path).is_relative_to(root))
-            mirror.remove()
-            self.core.database.write_blocking(collection_rows.forget_pushed, source.collection, name)
-            return deleted
-
+        _, source, ownership = await self._mirror(name)
         await self._account("source.remove", source, ownership)
-        return await self._follow(mirror, source, ownership, forget, index=False)
+        return await self._submit("sync", source.collection, ownership, self._work_remove, source=name)
+
+    def _work_remove(self, progress: JobProgress, collection: str, source: str) -> list[FileResult]:
+        mirror = SourceMirror(self.core.settings.home / "sources", source)
+        root, deleted = mirror.files.resolve(), list[FileResult]()
+        if self.core.opened.exists(collection):
+            deleted = self._delete(progress, collection, lambda info: Path(info.path).is_relative_to(root))
+        mirror.remove()
+        self.core.database.write_blocking(collection_rows.forget_pushed, collection, source)
+        return deleted
 
     @requires("documents")
     @making_a_job
@@ -197,7 +206,7 @@ class SourceService(CollectionService):
         else:
             sizes = {label: len(item.content)}
             await self._write(collection_rows.remember_uploads, source.collection, label, sizes, ownership)
-        return await self._follow(mirror, source, ownership, lambda progress: [])
+        return await self._submit("sync", source.collection, ownership, self._work_pushed, source=name)
 
     @requires("server")
     async def sync_due(self, changed: set[str], last_reads: dict[str, float]) -> dict[str, str]:
@@ -238,23 +247,6 @@ class SourceService(CollectionService):
         await self.account(
             did, about or source.name, collection=source.collection, group=ownership.group, detail=detail
         )
-
-    async def _follow(
-        self,
-        mirror: SourceMirror,
-        source: Source,
-        ownership: Ownership,
-        first: Callable[[JobProgress], list[FileResult]],
-        index: bool = True,
-    ) -> Job:
-        """Submit a job that does something first, then indexes the mirror; its result names what changed."""
-
-        def work(progress: JobProgress) -> Iterable[FileResult]:
-            results = first(progress)
-            indexed = self._index_root(progress, source.collection, mirror.files) if index else []
-            return [*results, *(result for result in indexed if result.status != "unchanged")]
-
-        return await self._submit("sync", source.collection, work, ownership)
 
 
 def _results(source: Source, report: SyncReport, dry_run: bool) -> list[FileResult]:

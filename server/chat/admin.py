@@ -40,6 +40,7 @@ from server.chat.loaded_models import Collections
 from server.runs import COMMANDS, FOLDERS, TRAINED, RunDetail, RunGroup, RunSummary, TrainedGroup
 from server.store import Database, StoreError, credentials
 from server.store.credentials import ApiKey
+from server.store.jobs import NO_WORKER, WORKERS, any_alive
 from server.store.records import Job, View
 from server.turn.events import DoneEvent, ErrorEvent
 
@@ -238,13 +239,16 @@ class AdminService(ServiceBase):
             waiting.append(f"the collection {name}")
         else:
             problems.append(f"There is no collection {name} yet. Index documents into it.")
+        warnings = [await core.limits.look(), core.opened.outdated(name)]
+        if core.settings.server.workers and not await asyncio.to_thread(any_alive, core.mark.folder, WORKERS):
+            warnings.append(NO_WORKER)
         return Readiness(
             ready=not waiting and (engine is not None and not problems),
             engine=engine.name if engine else "",
             collection=name,
             waiting_for=tuple(waiting),
             problems=tuple(problems),
-            warnings=tuple(filter(None, (await core.limits.look(), core.opened.outdated(name)))),
+            warnings=tuple(filter(None, warnings)),
         )
 
     @requires("ready")

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import json
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection
 
+from index.errors import IndexingError
 from index.loaders.sandbox import PagePicture
 from index.passages import boxes_of
-from server.access import DEFAULT_GROUP, Ownership, group_of, own_group
+from server.access import DEFAULT_GROUP, LOCAL, Ownership, group_of, own_group
 from server.chat.base import (
     MAX_ID_CHARS,
     Conflict,
@@ -55,7 +57,7 @@ from server.chat.documents import (
 )
 from server.chat.loaded_models import CollectionSummary
 from server.chat.uploads import ARCHIVE, FOLDER, Room, safe_name, upload_name
-from server.jobs import JobProgress
+from server.jobs import JobProgress, Work
 from server.plugins import parts
 from server.store import collection_rows, jobs
 from server.store.records import FileResult, Job, JobKind
@@ -64,6 +66,7 @@ from server.turn.events import PageBox
 if TYPE_CHECKING:
     from index.records import DocumentInfo
     from index.writer import IndexProgress
+    from server.chat.service import ServiceCore
 
 
 FIRST_PART_SECONDS = 10.0
@@ -128,14 +131,14 @@ class CollectionService(ServiceBase):
         keep = partial(uploads.unpack, suffixes=endings) if packed else uploads.keep
         stored, sizes = await asyncio.to_thread(keep, name, file, content, room)
         await self._write(collection_rows.remember_uploads, name, file, sizes, ownership)
-
-        def work(progress: JobProgress) -> Iterable[FileResult]:
-            gone = self._gone(progress, name, stored) if packed else []
-            # By its folder, not by itself, so that its id does not depend on what it came with.
-            return [*gone, *self._index(progress, name, [uploads.root(name)], prune=False, only=stored)]
-
         await self.account("document.upload", f"{FOLDER}/{file}", collection=name, group=ownership.group)
-        return await self._submit("upload", name, work, ownership)
+        return await self._submit("upload", name, ownership, self._work_upload, stored=str(stored), packed=packed)
+
+    def _work_upload(self, progress: JobProgress, name: str, stored: str, packed: bool) -> Iterable[FileResult]:
+        path = Path(stored)
+        gone = self._gone(progress, name, path) if packed else []
+        # By its folder, not by itself, so that its id does not depend on what it came with.
+        return [*gone, *self._index(progress, name, [self.core.uploads.root(name)], prune=False, only=path)]
 
     @requires("documents")
     @making_a_job
@@ -155,14 +158,6 @@ class CollectionService(ServiceBase):
                 code="not_an_upload",
                 param="document_id",
             )
-
-        def work(progress: JobProgress) -> Iterable[FileResult]:
-            progress.report("delete", 0, 1)
-            # A file may hold many documents, and goes with all of them.
-            gone = self._delete(progress, name, lambda info: Path(info.path) == path)
-            progress.report("delete", 1, 1)
-            return gone
-
         await self.account("document.delete", key, collection=name, group=ownership.group)
         # At once, so that neither the end of this process nor a new file of that name stands between.
         try:
@@ -170,20 +165,26 @@ class CollectionService(ServiceBase):
         except OSError as error:
             raise Unavailable(f"{path.name} could not be deleted: {error.strerror or error}.") from error
         await self._write(collection_rows.forget_uploads, name, upload_name(key))
-        return await self._submit("delete", name, work, ownership)
+        return await self._submit("delete", name, ownership, self._work_delete, path=str(path))
+
+    def _work_delete(self, progress: JobProgress, name: str, path: str) -> Iterable[FileResult]:
+        progress.report("delete", 0, 1)
+        # A file may hold many documents, and goes with all of them.
+        gone = self._delete(progress, name, lambda info: Path(info.path) == Path(path))
+        progress.report("delete", 1, 1)
+        return gone
 
     @requires("server")
     async def resume_uploads(self) -> None:
         """Bring the collections up to date whose uploading or deleting the end of a server has cut short."""
-
-        def work(name: str, progress: JobProgress) -> Iterable[FileResult]:
-            return self._index_root(progress, name, self.core.uploads.root(name))
-
         # Whoever asks beside finds them resumed.
         async with self.core.resuming:
             await run_blocking(self.core.uploads.recover)
             for name in await self._read(jobs.cut_short):
-                await self._submit("upload", name, partial(work, name), await self.reached(name))
+                await self._submit("upload", name, await self.reached(name), self._work_uploads)
+
+    def _work_uploads(self, progress: JobProgress, name: str) -> Iterable[FileResult]:
+        return self._index_root(progress, name, self.core.uploads.root(name))
 
     @requires("server")
     @making_a_job
@@ -201,21 +202,25 @@ class CollectionService(ServiceBase):
             if not await asyncio.to_thread(path.exists):
                 raise InvalidRequest(f"There is no file or folder {path}.", code="path_not_found", param="paths")
         ownership = await self._made(name, group)
-
-        def work(progress: JobProgress) -> Iterable[FileResult]:
-            def remember(connection: Connection) -> list[Path]:
-                if replace:
-                    collection_rows.forget_sources(connection, name)
-                collection_rows.remember_sources(connection, name, absolute)
-                # Of a name that is no UTF-8 nothing is remembered, and its files are told all the same.
-                return list(dict.fromkeys((*collection_rows.remembered_sources(connection, name), *absolute)))
-
-            sources = self.core.database.write_blocking(remember)
-            report = self._index(progress, name, self._with_uploads(name, sources), prune=True)
-            return [*report, *self._remove_others(progress, name, sources)] if replace else report
-
         await self.account("collection.index", name, collection=name, group=ownership.group)
-        return await self._submit("index", name, work, ownership)
+        texts = list(map(str, absolute))
+        return await self._submit("index", name, ownership, self._work_index, paths=texts, replace=replace)
+
+    def _work_index(
+        self, progress: JobProgress, name: str, paths: Sequence[str], replace: bool
+    ) -> Iterable[FileResult]:
+        given = list(map(Path, paths))
+
+        def remember(connection: Connection) -> list[Path]:
+            if replace:
+                collection_rows.forget_sources(connection, name)
+            collection_rows.remember_sources(connection, name, given)
+            # Of a name that is no UTF-8 nothing is remembered, and its files are told all the same.
+            return list(dict.fromkeys((*collection_rows.remembered_sources(connection, name), *given)))
+
+        sources = self.core.database.write_blocking(remember)
+        report = self._index(progress, name, self._with_uploads(name, sources), prune=True)
+        return [*report, *self._remove_others(progress, name, sources)] if replace else report
 
     @requires("documents")
     @making_a_job
@@ -227,8 +232,7 @@ class CollectionService(ServiceBase):
         name = checked_name(collection)
         ownership = await self.reached(name)
         sources = await self._read(collection_rows.remembered_sources, name)
-        paths = await asyncio.to_thread(self._with_uploads, name, sources)
-        if not paths:
+        if not await asyncio.to_thread(self._with_uploads, name, sources):
             if not await run_blocking(lambda: self.core.opened.exists(name)):
                 raise no_collection(name)
             raise Conflict(
@@ -236,9 +240,11 @@ class CollectionService(ServiceBase):
                 code="no_sources",
             )
         await self.account("collection.reindex", name, collection=name, group=ownership.group)
-        return await self._submit(
-            "reindex", name, lambda progress: self._index(progress, name, paths, prune=True), ownership
-        )
+        return await self._submit("reindex", name, ownership, self._work_reindex)
+
+    def _work_reindex(self, progress: JobProgress, name: str) -> Iterable[FileResult]:
+        sources = self.core.database.read_blocking(collection_rows.remembered_sources, name)
+        return self._index(progress, name, self._with_uploads(name, sources), prune=True)
 
     @requires("documents")
     async def delete(self, collection: str) -> None:
@@ -289,10 +295,18 @@ class CollectionService(ServiceBase):
                 )
 
     async def _submit(
-        self, kind: JobKind, name: str, work: Callable[[JobProgress], Iterable[FileResult]], ownership: Ownership
+        self, kind: JobKind, name: str, ownership: Ownership, work: Callable[..., Iterable[FileResult]], **how: Any
     ) -> Job:
+        """Make a job that calls a `_work_` method of this service with `how`, of what JSON can hold: here, or in a
+        worker by `work_of`."""
         with store_errors():
-            return await asyncio.to_thread(self.core.runner.submit, kind, name, work, ownership)
+            return await asyncio.to_thread(self._submit_blocking, kind, name, ownership, work, **how)
+
+    def _submit_blocking(
+        self, kind: JobKind, name: str, ownership: Ownership, work: Callable[..., Iterable[FileResult]], **how: Any
+    ) -> Job:
+        payload = json.dumps([type(self).__name__, work.__name__, how])
+        return self.core.runner.submit(kind, name, lambda progress: work(progress, name, **how), ownership, payload)
 
     async def _made(self, name: str, group: str) -> Ownership:
         """Return the owner of a new row about a collection, which may not exist yet.
@@ -404,9 +418,9 @@ class CollectionService(ServiceBase):
     def _embed_later(self, name: str, ownership: Ownership, again: bool = False) -> None:
         """Let a job embed the passages that only words find, unless there is one that will, or `again`."""
         if again or not self.core.database.read_blocking(jobs.unfinished_of_kind, name, "embed"):
-            self.core.runner.submit("embed", name, partial(self._embed, name), ownership)
+            self._submit_blocking("embed", name, ownership, self._work_embed)
 
-    def _embed(self, name: str, progress: JobProgress) -> list[FileResult]:
+    def _work_embed(self, progress: JobProgress, name: str) -> list[FileResult]:
         """Embed what only words find, part by part: each part serves at once. Gives way to a job that waits."""
         from index.indexer import index_documents
 
@@ -567,3 +581,17 @@ class CollectionService(ServiceBase):
                 "it to another group first, or delete the collection.",
                 code="last_grant",
             )
+
+
+def work_of(core: ServiceCore, collection: str, payload: str) -> Work:
+    """Return the work of a job that a server left to workers; it fails where it is of a plugin or version not here."""
+
+    def work(progress: JobProgress) -> Iterable[FileResult]:
+        service, method, how = json.loads(payload)
+        services = {each.__name__: each for each in (CollectionService, *parts("job_services"))}
+        if not method.startswith("_work_") or not hasattr(services.get(service), method):
+            raise IndexingError(f"This worker has no {service}.{method}: it lacks a plugin, or is of another version.")
+        done: Iterable[FileResult] = getattr(services[service](core, LOCAL), method)(progress, collection, **how)
+        return done
+
+    return work

@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TypeAlias
 
 from sqlalchemy import Connection
@@ -19,7 +20,7 @@ from index.errors import IndexingError
 from server.access import LOCAL, Principal
 from server.chat.admin import AdminService, AnswerWatch, Probe, database_problem, disk_problem, search_problem
 from server.chat.base import ChatError, store_errors
-from server.chat.collections import CollectionService
+from server.chat.collections import CollectionService, work_of
 from server.chat.conversations import ConversationService
 from server.chat.documents import Suggestion
 from server.chat.limits import Admission, PrincipalLimits
@@ -60,7 +61,7 @@ class ServiceCore:
         self.disk = Probe("Writing to the disk", lambda: disk_problem(settings.home) or database_problem(database))
         self.searching = Probe("A search", lambda: search_problem(self.opened, settings.collection))
         self.mark = runner
-        self.runner = JobRunner(database, runner)
+        self.runner = JobRunner(database, runner, hands_on=settings.server.workers)
         self.admission = Admission(settings.server.concurrent_turns, self.metrics)
         self.answerers = tuple(filter(None, (make(self) for make in parts("answerers"))))
         self.replies = tuple(filter(None, (make(self) for make in parts("replies"))))
@@ -139,8 +140,24 @@ async def recover_orphans(service: ChatService, runner: Runner) -> None:
                 await service.collections.reindex(name)
             if any(kind == "embed" for kind, _ in begun):
                 await service.collections.resume_embedding()
+            if not service.settings.server.workers:
+                # Left to workers while servers were set to.
+                await asyncio.to_thread(service.core.runner.take, partial(work_of, service.core), 1)
         except (ChatError, StoreError) as error:
             log.warning("what another server had begun could not be taken over: %s", error)
+
+
+TAKE_SECONDS = 0.5
+
+
+async def take_jobs(core: ServiceCore, at_once: int) -> None:
+    """Until cancelled: do the jobs that are left to workers, so many at once."""
+    while True:
+        try:
+            await asyncio.to_thread(core.runner.take, partial(work_of, core), at_once)
+        except StoreError as error:
+            log.warning("jobs could not be taken: %s", error)
+        await asyncio.sleep(TAKE_SECONDS)
 
 
 class ChatService:
@@ -171,17 +188,18 @@ class ChatService:
 
 
 @asynccontextmanager
-async def open_service(settings: Settings, *, warm: bool = True) -> AsyncIterator[ChatService]:
+async def open_service(settings: Settings, *, warm: bool = True, jobs_at_once: int = 0) -> AsyncIterator[ChatService]:
     """A running service that acts for this machine, which may do everything (`as_principal` gives those of others).
 
-    Models load in the background. Leaving it ends turns, jobs and the engine.
+    Models load in the background. Leaving it ends turns, jobs and the engine. It does the jobs that it makes, or by
+    the setting `server.workers` leaves them to workers; with `jobs_at_once` it is a worker, which does so many at once.
 
     Work that an earlier process left unfinished is marked as interrupted first. Raises ChatError when the database
     cannot be opened.
     """
     with store_errors():
         database = await asyncio.to_thread(Database, settings.database_at)
-    runner = await asyncio.to_thread(Runner, settings.home / "run")
+    runner = await asyncio.to_thread(Runner, settings.home / "run", jobs.WORKERS if jobs_at_once else "")
     try:
         with store_errors():
             await database.write(runner.mark_interrupted)
@@ -193,6 +211,7 @@ async def open_service(settings: Settings, *, warm: bool = True) -> AsyncIterato
         forgetting = {
             asyncio.create_task(recover_orphans(service, runner)),
             asyncio.create_task(purge_expired(database, "traces", turns.forget_traces, settings.trace.days)),
+            *([asyncio.create_task(take_jobs(core, jobs_at_once))] if jobs_at_once else ()),
         }
         try:
             yield service

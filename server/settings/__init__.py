@@ -301,6 +301,9 @@ class ServerSettings(SettingsGroup):
     max_body_mb: int = Field(64, ge=1, description="Largest request body, in MiB.")
     max_question_chars: int = Field(4000, ge=1, description="Longest question, in characters.")
     concurrent_turns: int = Field(8, ge=1, description="Turns answered at once.")
+    workers: bool = Field(
+        False, description="Leave all jobs to processes of their own, `anaphora worker`; off, servers do them."
+    )
     share_days: int = Field(
         0,
         ge=0,

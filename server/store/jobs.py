@@ -24,12 +24,18 @@ KEPT = 500
 
 UNFINISHED = ("queued", "running")
 
+WORKERS = "worker-"
+"""How the marks of workers begin."""
+NO_WORKER = "No worker runs, and jobs wait for one: start `anaphora worker` on this home, or unset `server.workers`."
+_LEFT = {"state": "queued", "runner": "", "stage": "", "done": 0, "total": 0}
+"""A job that any worker may take."""
 
-def add(connection: Connection, job: Job, runner: str, ownership: Ownership) -> None:
-    """Remember a new job."""
-    row = job.model_dump(include={"id", "kind", "collection", "state", "created", "updated"})
+
+def add(connection: Connection, job: Job, runner: str, ownership: Ownership, payload: str = "") -> None:
+    """Remember a new job; one with a payload and without a runner is left to workers."""
+    row = job.model_dump(include={"id", "kind", "collection", "state", "created", "updated", "message"})
     n = 1 + (connection.scalar(select(func.max(JOBS.c.n))) or 0)
-    belongs = {"n": n, "runner": runner, "owner": ownership.owner, "group_name": ownership.group}
+    belongs = {"n": n, "runner": runner, "payload": payload, "owner": ownership.owner, "group_name": ownership.group}
     connection.execute(insert(JOBS), {**row, **belongs})
     newest = select(JOBS.c.id).order_by(JOBS.c.n.desc()).limit(KEPT)
     connection.execute(delete(JOBS).where(JOBS.c.state.not_in(UNFINISHED), JOBS.c.id.not_in(newest)))
@@ -48,11 +54,38 @@ def claim(connection: Connection, job: Job) -> str:
     return "running"
 
 
-def save(connection: Connection, job: Job) -> bool:
-    """Remember how a job stands; False where it goes on and somebody has ended it meanwhile."""
+def any_left(connection: Connection) -> bool:
+    """Whether a job waits for a worker."""
+    its = select(JOBS.c.id).where(JOBS.c.state == "queued", JOBS.c.runner == "").limit(1)
+    return connection.scalar(its) is not None
+
+
+def take(connection: Connection, runner: str, most: int) -> list[tuple[Job, str, Ownership]]:
+    """Give a worker at most so many jobs, each with its payload: the oldest of collections that nobody works on."""
+    taken = list[tuple[Job, str, Ownership]]()
+    theirs = select(JOBS.c.collection).where(JOBS.c.state.in_(UNFINISHED), JOBS.c.runner != "")
+    busy = set(connection.scalars(theirs))
+    left = select(JOBS).where(JOBS.c.state == "queued", JOBS.c.runner == "").order_by(JOBS.c.n)
+    for row in connection.execute(left).mappings().all():
+        if len(taken) < most and row["collection"] not in busy:
+            busy.add(row["collection"])
+            job = _job(row).model_copy(update={"message": ""})
+            connection.execute(update(JOBS).where(JOBS.c.id == job.id).values(runner=runner, message=""))
+            taken.append((job, row["payload"], Ownership(row["owner"], row["group_name"])))
+    return taken
+
+
+def give_back(connection: Connection, job_id: str, runner: str) -> None:
+    """Leave a worker's job that is not finished to the next."""
+    its = JOBS.c.id == job_id, JOBS.c.runner == runner, JOBS.c.state.in_(UNFINISHED)
+    connection.execute(update(JOBS).where(*its).values(_LEFT))
+
+
+def save(connection: Connection, job: Job, runner: str) -> bool:
+    """Remember how a job of a process stands; False where it goes on and somebody has ended or taken it meanwhile."""
     stands = job.model_dump(include={"state", "stage", "done", "total", "message", "updated"})
     stands["files"] = json.dumps([result.model_dump() for result in job.files])
-    its = update(JOBS).where(JOBS.c.id == job.id)
+    its = update(JOBS).where(JOBS.c.id == job.id, JOBS.c.runner == runner)
     if not job.finished:
         its = its.where(JOBS.c.state.in_(UNFINISHED))
     return connection.execute(its.values(stands)).rowcount > 0
@@ -71,9 +104,9 @@ def working_on(connection: Connection, collection: str) -> list[str]:
 
 
 def begun_by(connection: Connection, runners: Collection[str]) -> list[tuple[str, str]]:
-    """Kind and collection of the unfinished jobs of these processes."""
-    its = select(*JOBS.c["kind", "collection"]).where(JOBS.c.runner.in_(runners), JOBS.c.state.in_(UNFINISHED))
-    return [(row.kind, row.collection) for row in connection.execute(its)]
+    """Kind and collection of the unfinished jobs of these processes, but for those that are left to workers."""
+    its = JOBS.c.runner.in_(runners), JOBS.c.state.in_(UNFINISHED), JOBS.c.payload == ""
+    return [(row.kind, row.collection) for row in connection.execute(select(*JOBS.c["kind", "collection"]).where(*its))]
 
 
 def find(connection: Connection, job_id: str, who: Principal) -> Job | None:
@@ -124,15 +157,17 @@ CUT_SHORT: Mapping[JobKind, str] = {
     "reindex": f"{ENDED}Start it again: what it had finished is kept.",
 }
 """What is said of a job of a process that has ended, by what becomes of it."""
+ATTEMPTS = 3
+GIVEN_UP = f"{ATTEMPTS} workers ended during this job, perhaps for want of memory: it is not tried again by itself."
 
 
 class Runner:
     """This process's mark on what it has begun."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, prefix: str = "") -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
-        self.id = secrets.token_hex(8)
+        self.id = prefix + secrets.token_hex(8)
         # Not of one thread: a server takes it in one and lets go of it in another.
         self._lock = FileLock(folder / f"{self.id}.lock", thread_local=False)
         self._lock.acquire()
@@ -144,11 +179,16 @@ class Runner:
     def dead(self, connection: Connection) -> list[str]:
         """The processes that have ended before what they had begun."""
         pending, unfinished = TURNS.c.status == "pending", JOBS.c.state.in_(UNFINISHED)
-        begun = union(select(TURNS.c.runner).where(pending), select(JOBS.c.runner).where(unfinished))
+        begun = union(
+            select(TURNS.c.runner).where(pending), select(JOBS.c.runner).where(unfinished, JOBS.c.runner != "")
+        )
         return [runner for runner in connection.scalars(begun).all() if not self.is_alive(runner)]
 
     def mark_interrupted(self, connection: Connection) -> int:
-        """Mark the unfinished turns and jobs of dead processes; returns how many there were."""
+        """Mark the unfinished turns and jobs of dead processes; returns how many there were.
+
+        Jobs that were left to workers are left to the next, until `ATTEMPTS` have ended.
+        """
         now, marked = time.time(), 0
         pending, unfinished = TURNS.c.status == "pending", JOBS.c.state.in_(UNFINISHED)
         for runner in self.dead(connection):
@@ -157,7 +197,9 @@ class Runner:
             ending = case(CUT_SHORT, value=JOBS.c.kind)
             for ended in (
                 its_turns.values(status="interrupted", finished=now),
-                its_jobs.values(state="interrupted", updated=now, message=ending),
+                its_jobs.where(JOBS.c.payload == "").values(state="interrupted", updated=now, message=ending),
+                its_jobs.where(JOBS.c.attempts + 1 >= ATTEMPTS).values(state="failed", updated=now, message=GIVEN_UP),
+                its_jobs.values(**_LEFT, attempts=JOBS.c.attempts + 1),
             ):
                 marked += connection.execute(ended).rowcount
         return marked
@@ -172,9 +214,9 @@ class Runner:
                 path.unlink(missing_ok=True)
 
 
-def any_alive(folder: Path) -> bool:
-    """Whether any process bears a mark in this folder."""
-    return any(is_held(path) for path in folder.glob("*.lock"))
+def any_alive(folder: Path, prefix: str = "") -> bool:
+    """Whether any process bears a mark in this folder that begins so."""
+    return any(is_held(path) for path in folder.glob(f"{prefix}*.lock"))
 
 
 def is_held(path: Path) -> bool:

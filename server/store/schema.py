@@ -81,12 +81,18 @@ def _turns_keep_page_and_filter(change: Operations) -> None:
         change.add_column("turns", Column(name, Text))
 
 
+def _jobs_are_left_to_workers(change: Operations) -> None:
+    change.add_column("jobs", Column("payload", Text, nullable=False, server_default=text("''")))
+    change.add_column("jobs", Column("attempts", NUMBER, nullable=False, server_default=text("0")))
+
+
 REVISIONS: dict[str, Callable[[Operations], None]] = {
     "0001": lambda _: None,
     "0002": _allow("turns", "status", "'quoted', 'refused'", "'quoted', 'asked', 'refused'", TURN_STATUSES),
     "0003": lambda change: change.execute("DROP TABLE IF EXISTS standalone"),
     "0004": _allow("keys", "role", "('reader',", "('visitor', 'reader',", ROLES),
     "0005": _turns_keep_page_and_filter,
+    "0006": _jobs_are_left_to_workers,
 }
 """What changes the tables of an older database, in order; new ones are made as they stand here."""
 
@@ -218,10 +224,12 @@ JOBS = _table(
     "jobs",
     *_keys("id"),
     *_texts("kind", "collection", "state", "runner"),
-    *_texts("stage", "message", default=""),
+    # What a worker needs to know of a job that is left to workers; empty for those of one process.
+    *_texts("stage", "message", "payload", default=""),
     *_texts("files", default="[]"),
-    # The first two say how far it is, the last the order in which jobs were added: clocks go back.
-    *(Column(name, NUMBER, nullable=False, server_default=text("0")) for name in ("done", "total", "n")),
+    # The first two say how far it is, the third the order in which jobs were added: clocks go back. The last counts the
+    # workers that have ended during the job.
+    *(Column(name, NUMBER, nullable=False, server_default=text("0")) for name in ("done", "total", "n", "attempts")),
     *_times("created", "updated"),
     *_ownership(),
 )

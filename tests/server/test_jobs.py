@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from index.errors import IndexingCancelled
 from server.jobs import UNSTORED, JobProgress, JobRunner
 from server.store import Database, Runner, StoreError, jobs
+from server.store.jobs import ATTEMPTS, GIVEN_UP, NO_WORKER, WORKERS
 from server.store.records import FileResult, Job
 from tests.eventually import eventually
 from tests.rows import ALL, MINE
@@ -173,3 +175,73 @@ def test_a_job_whose_end_the_disk_did_not_take_is_still_known_to_have_ended(
     assert runner.listing(ALL)[0].state == "done"
     # The last one has ended a moment before the oldest is forgotten.
     eventually(lambda: len(runner._tasks) == UNSTORED)
+
+
+def no_work(_: JobProgress) -> list[FileResult]:
+    raise AssertionError("this process does no jobs")
+
+
+@contextmanager
+def beside_workers(database: Database, tmp_path: Path, prefix: str = "") -> Iterator[tuple[Runner, JobRunner]]:
+    """A server that leaves its jobs to workers, or with `worker-` one of these; with its mark."""
+    mark = Runner(tmp_path / "run", prefix)
+    runner = JobRunner(database, mark, hands_on=True)
+    yield mark, runner
+    runner.close()
+    mark.close()
+
+
+def states(runner: JobRunner, *made: Job) -> list[str]:
+    return [job.state for one in made if (job := runner.find(one.id, ALL))]
+
+
+def until_stopped(progress: JobProgress) -> list[FileResult]:
+    while True:
+        progress.report("reading", 1, 2)
+        progress.pause(0.01)
+
+
+def as_told(_: str, payload: str) -> Callable[[JobProgress], list[FileResult]]:
+    """The work that a payload names: to go on until it is stopped, or to end at once."""
+    return until_stopped if payload == "slow" else lambda _: []
+
+
+def test_workers_share_collections_and_what_one_leaves_another_does(database: Database, tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        _, server = stack.enter_context(beside_workers(database, tmp_path))
+        slow, next_of_a, of_b = (
+            server.submit("index", collection, no_work, MINE, payload)
+            for collection, payload in (("a", "slow"), ("a", "quick"), ("b", "quick"))
+        )
+        assert slow.message == NO_WORKER
+        (_, first), (_, second) = (stack.enter_context(beside_workers(database, tmp_path, WORKERS)) for _ in range(2))
+        assert server.submit("index", "c", no_work, MINE).message == "", "one runs now"
+        first.take(as_told, 1)
+        first.take(as_told, 1)
+        eventually(lambda: states(server, slow) == ["running"])
+        second.take(as_told, 1)
+        eventually(lambda: states(server, of_b) == ["done"])
+        assert states(server, next_of_a) == ["queued"], "the jobs of a collection follow one another"
+        first.close()
+        assert states(server, slow, next_of_a) == ["queued", "queued"]
+        second.take(as_told, 1)
+        eventually(lambda: states(server, slow) == ["running"])
+        assert [job.message for job in server.listing(ALL, "a")] == [NO_WORKER, ""]
+        server.cancel(slow.id)
+        second.close()
+        assert states(server, slow, next_of_a) == ["cancelled", "queued"]
+
+
+def test_a_job_during_which_workers_die_is_given_up(database: Database, tmp_path: Path) -> None:
+    with beside_workers(database, tmp_path) as (mark, server):
+        job = server.submit("upload", "a", no_work, MINE, "slow")
+        for left in reversed(range(ATTEMPTS)):
+            with beside_workers(database, tmp_path, WORKERS) as (dying, worker):
+                worker.take(as_told, 1)
+                eventually(lambda: states(server, job) == ["running"])
+                # As by a kill, but that it still writes how far it is.
+                dying.close()
+                database.write_blocking(mark.mark_interrupted)
+                worker.close()
+                assert states(server, job) == (["queued"] if left else ["failed"])
+        assert [job.message for job in server.listing(ALL)] == [GIVEN_UP]

@@ -264,7 +264,7 @@ def test_a_job_is_remembered_and_marked_when_its_process_died(
     running = job.model_copy(
         update={"state": "running", "done": 1, "total": 2, "files": (FileResult(document_id="a", status="failed"),)}
     )
-    database.write_blocking(lambda c: jobs.save(c, running))
+    database.write_blocking(lambda c: jobs.save(c, running, "dead"))
     assert database.read_blocking(lambda c: jobs.find(c, "j", ALL)) == running
     runner = Runner(tmp_path / "run")
     database.write_blocking(runner.mark_interrupted)

@@ -80,8 +80,8 @@ def test_a_later_revision_changes_what_is_there_and_an_older_version_refuses_it(
 def test_turns_of_an_older_database_may_ask_back_and_keys_be_of_visitors(place: Path | str) -> None:
     def older(connection: Connection) -> None:
         operations = Operations(MigrationContext.configure(connection))
-        for name in ("page", "filter"):
-            operations.drop_column("turns", name)
+        for table, name in (("turns", "page"), ("turns", "filter"), ("jobs", "payload"), ("jobs", "attempts")):
+            operations.drop_column(table, name)
         if connection.dialect.name == "sqlite":
             connection.exec_driver_sql("PRAGMA writable_schema = ON")
             for new in (" 'asked',", "'visitor', "):

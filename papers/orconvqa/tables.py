@@ -204,10 +204,10 @@ def _rewriters(runs: Sequence[EvaluationRun]) -> PaperSection:
         (
             "`none` copies the question; `auto` is the packaged rewriter, which adds words and writes no sentence. "
             "BLEU is SacreBLEU (0 to 100), similarity the cosine of embeddings, *changed* the share of questions that "
-            f"were rewritten: {NEED_REWRITING} of the paper's synthetic questions need it. {NONE}: copying decides nothing.",
-            "What differs: the families begin with fresh weights of 2.5 million parameters each and are trained alike, "
-            "160 steps of 16 rows in the same order (`t5-that-copies` begins with a circuit that copies); the paper's were "
-            "pretrained and trained to the end. What the guard refuses counts as the typed question.",
+            f"were rewritten: {NEED_REWRITING} of the paper's synthetic questions need it.",
+            "What differs: the families begin with fresh weights of one size and are trained alike, on the same rows in the "
+            "same order for as many steps (`t5-that-copies` begins with a circuit that copies); the paper's T5 was "
+            "pretrained. What the guard refuses counts as the typed question.",
         ),
     )
 

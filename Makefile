@@ -34,7 +34,7 @@ help: ## Say what there is
 	@echo "                URL of an OpenAI-compatible server, or none"
 	@echo "  ANAPHORA_HOME folder of collections, models and conversations"
 	@echo "  PYTHON        the interpreter to build .venv with, 3.11 or newer"
-	@echo "  EXTRAS=names  what install adds, by commas: train, eval, papers, hub, chroma, milvus, redis, postgres, ray, sources, sso, slack, discord, otlp"
+	@echo "  EXTRAS=names  what install adds, by commas: train, eval, papers, hub, chroma, milvus, redis, postgres, ray, sources, sso, slack, discord, ocr, otlp"
 	@echo "  PIP_ARGS      further arguments for pip install"
 	@echo "  WORKERS       how many processes share the tests (default: one more than processors, at most four)"
 	@echo "  PYTEST_ARGS   further arguments for pytest, for instance -n0 -x tests/index"

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from shutil import which
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
@@ -27,7 +26,7 @@ from index.errors import CollectionNotFound, DocumentNotFound, LoadError, Parser
 from index.loaders import SourceFile, walk
 from index.loaders.addresses import Addresses, addressed, fields_of
 from index.loaders.files import LAYOUT, MAX_FILE_MB
-from index.loaders.reading import MEBIBYTE
+from index.loaders.reading import MEBIBYTE, RAPIDOCR, find_recogniser
 from index.loaders.sandbox import Limits, Parsed, ParserPool, shared_pool
 from index.passages import split
 from index.records import FileRecord
@@ -495,8 +494,8 @@ class FileReader:
         # How a PDF is read is of its own: another way of it concerns no other file.
         limits = self.pool.limits
         read = f" {LAYOUT}" if path.suffix.lower() == ".pdf" else ""
-        if read and which("tesseract"):
-            read += f" {limits.ocr_languages}"
+        if read and (program := find_recogniser()):
+            read += f" {RAPIDOCR}" * (program == RAPIDOCR) + f" {limits.ocr_languages}"
         return f"{digest} {self.salt}{read}"
 
 

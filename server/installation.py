@@ -54,6 +54,7 @@ def check_installation(settings: Settings, describe: Callable[[BaseException], s
         silent |= (finding.what, finding.level) == (LANGUAGE_MODEL, "fail")
         yield finding
     yield from check_rewriter(settings)
+    yield from check_ocr(settings)
     yield from check_collections(settings, describe)
     if not silent:
         yield from check_llm(settings)
@@ -194,6 +195,16 @@ def check_rewriter(settings: Settings) -> Iterator[Finding]:
         )
     else:
         yield Finding("rewriter", "ok", folder.name if folder else "none")
+
+
+def check_ocr(settings: Settings) -> Iterator[Finding]:
+    """What reads pages of a PDF that are pictures; nothing has to."""
+    from index.loaders.pdf.recognising import Recogniser
+    from index.loaders.reading import find_recogniser
+
+    recogniser = Recogniser(find_recogniser(), settings.index.ocr_languages)
+    read = f"read by {recogniser.name} ({recogniser.languages})"
+    yield Finding("scanned pages", "ok", f"not read: {recogniser.problem}" if recogniser.problem else read)
 
 
 def check_collections(settings: Settings, describe: Callable[[BaseException], str]) -> Iterator[Finding]:

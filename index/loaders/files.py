@@ -75,7 +75,7 @@ def load(
     `source`. A file above `max_file_mb` MiB (for a corpus: a row) is refused before it is read.
     Raises LoadError, whose message tells what is wrong with the file and what to do. Malformed rows
     of a corpus raise too, unless `warn` is given: then they are left out and told to it. `recogniser` reads pages of a
-    PDF that are pictures (`index.loaders.pdf.loading.Recogniser`).
+    PDF that are pictures (`index.loaders.pdf.recognising.Recogniser`).
     """
     suffix = path.suffix.lower()
     max_bytes = int(max_file_mb * MEBIBYTE)

@@ -13,7 +13,9 @@ import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
+from shutil import which
 from typing import BinaryIO
 
 from index.documents import Document, Section
@@ -23,6 +25,9 @@ from text.sentences import trim
 
 MEBIBYTE = 1024 * 1024
 _MAX_TITLE = 300
+
+RAPIDOCR = "rapidocr"
+"""The package that reads pages that are pictures where Tesseract is missing."""
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -35,6 +40,11 @@ _BOMS = (
 _SAMPLE = 64 * 1024
 # And what stands for bytes that are no characters.
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f-\x84\x86-\x9f\ufffd]")
+
+
+def find_recogniser() -> str:
+    """The path of Tesseract, else RAPIDOCR if that package is installed, else an empty string."""
+    return which("tesseract") or (RAPIDOCR if find_spec(RAPIDOCR) else "")
 
 
 @contextmanager

@@ -8,7 +8,7 @@ JSON, of which nothing is executed. The loaders interpret a file; `index.indexer
                                                            ← {}  (ready)
       {"path", "document_id", "max_file_mb", "draw": null} → {"documents", "warnings"} or {"error"}
                           "draw": [page, pixels]}          → {"png", "width", "height"}, {"missing"} or {"error"}
-                                                           ← an empty line before each page that is recognised (OCR)
+                                                           ← an empty line before each step of recognising a page (OCR)
 """
 
 from __future__ import annotations
@@ -28,13 +28,12 @@ from dataclasses import asdict, dataclass, fields
 from functools import cache
 from operator import attrgetter
 from pathlib import Path
-from shutil import which
 from typing import Any, NamedTuple
 
 from index.documents import Document, Section, section_of, section_values
 from index.errors import IndexingCancelled, LoadError, PageMissing, ParserKilled
 from index.loaders.files import load
-from index.loaders.reading import MEBIBYTE
+from index.loaders.reading import MEBIBYTE, find_recogniser
 
 _PROGRAM = "from index.loaders.sandbox import serve; serve()"
 _POLL_SECONDS = 0.05
@@ -51,7 +50,7 @@ _DOCUMENT = attrgetter(*(field.name for field in fields(Document)))
 class Limits:
     """Limits of parsing one file: seconds on the clock, MiB of memory of the whole worker.
 
-    `ocr_seconds` is what recognising the pages of a PDF may take beside that, each page at most `seconds`;
+    `ocr_seconds` is what recognising the pages of a PDF may take beside that, each step at most `seconds`;
     `ocr_languages` are those of Tesseract, such as `eng+deu`, empty for no recognition.
     """
 
@@ -232,7 +231,7 @@ class _Worker:
                     "or ends the parser",
                     died=True,
                 )
-            # Empty lines say that the worker is about to recognise a page.
+            # Empty lines say that the worker is about to recognise a page, or a line of it.
             line += piece.lstrip(b"\n") if not line else piece
             if line.endswith(b"\n"):
                 reply: dict[str, Any] = json.loads(line)
@@ -241,8 +240,12 @@ class _Worker:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment variables Python needs; keys and settings are withheld from a parser."""
-    return {name: value for name, value in os.environ.items() if name in _NEEDED or name.startswith(("LC_", "PYTHON"))}
+    """Return the environment variables Python needs; keys and settings are withheld from a parser.
+
+    It works in one thread: those that OpenBLAS starts for each processor would take up the memory it may have.
+    """
+    kept = {name: value for name, value in os.environ.items() if name in _NEEDED or name.startswith(("LC_", "PYTHON"))}
+    return {**kept, "OPENBLAS_NUM_THREADS": "1"}
 
 
 def _path() -> str:
@@ -268,11 +271,12 @@ def serve() -> None:
     replies = os.fdopen(os.dup(1), "wb")
     # What a parser prints is nobody's reply.
     os.dup2(2, 1)
-    tesseract = which("tesseract") or ""
-    _confine(limits, tesseract)
+    program = find_recogniser()
+    _confine(limits, program)
 
     def working() -> None:
-        """An empty line says that a page is about to be recognised, which takes a while."""
+        """An empty line says that recognising goes on, which takes a while."""
+        _allow_seconds(limits.seconds)
         replies.write(b"\n")
         replies.flush()
 
@@ -287,7 +291,7 @@ def serve() -> None:
             if request["draw"]:
                 reply = _picture(path, *request["draw"], max_file_mb=max_file_mb)
             else:
-                reply = _reply(path, request["document_id"], max_file_mb, limits, tesseract, working)
+                reply = _reply(path, request["document_id"], max_file_mb, limits, program, working)
         except LoadError as error:
             reply = {"error": str(error)}
         replies.write(json.dumps(reply, default=_values).encode() + b"\n")
@@ -295,15 +299,15 @@ def serve() -> None:
 
 
 def _reply(
-    path: Path, document_id: str, max_file_mb: float, limits: Limits, tesseract: str, working: Callable[[], None]
+    path: Path, document_id: str, max_file_mb: float, limits: Limits, program: str, working: Callable[[], None]
 ) -> dict[str, Any]:
     warnings: list[str] = []
     recogniser = None
     if path.suffix.lower() == ".pdf":
-        from index.loaders.pdf.loading import Recogniser
+        from index.loaders.pdf.recognising import Recogniser
 
         # A page ends before the parent's patience does.
-        recogniser = Recogniser(tesseract, limits.ocr_languages, limits.ocr_seconds, 0.8 * limits.seconds, working)
+        recogniser = Recogniser(program, limits.ocr_languages, limits.ocr_seconds, 0.8 * limits.seconds, working)
     return {"documents": load(path, document_id, max_file_mb, warnings.append, recogniser), "warnings": warnings}
 
 
@@ -322,7 +326,7 @@ def _values(value: Document | Section) -> tuple[Any, ...]:
 def _confine(limits: Limits, program: str) -> None:
     """Bound what this process can do. Limits that a system lacks are skipped: the parent's clock holds everywhere.
 
-    `program` is the one that it may start, under the same limits.
+    `program` is the one that it may start, under the same limits; the name of a package starts none.
     """
     _leave_network(program)
     try:

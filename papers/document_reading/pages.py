@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 from pathlib import Path
-from shutil import which
 from typing import Any
 
 from index.errors import LoadError
 from index.loaders import load
 from index.loaders.pdf import join_lines
 from index.loaders.pdf.composing import Mending
-from index.loaders.pdf.loading import Recogniser, opened_pdf
+from index.loaders.pdf.loading import opened_pdf
 from index.loaders.pdf.loading import read as read_regions
+from index.loaders.pdf.recognising import Recogniser
 from index.loaders.pdf.regions import DROPPED
-from index.loaders.reading import MEBIBYTE, clean
+from index.loaders.reading import MEBIBYTE, clean, find_recogniser
 
 _DIGITS = re.compile(r"\d+")
 # Lines at a page's edge that stand on this share of the pages are its running head or foot.
@@ -28,7 +28,7 @@ def extracted(
 ) -> dict[str, Any]:
     """Return the content of a file as JSON: `text`, `regions` (of a PDF) and `status`, "ok" or what is wrong with it."""
     warnings: list[str] = []
-    recogniser = Recogniser(which("tesseract") or "", ocr_languages, ocr_seconds)
+    recogniser = Recogniser(find_recogniser(), ocr_languages, ocr_seconds)
     try:
         documents = load(path, path.name, max_file_mb, warnings.append, recogniser)
         regions = _regions(path, max_file_mb, recogniser) if path.suffix.lower() == ".pdf" else []

@@ -16,7 +16,7 @@ def pdf(
     data: Data = None,
     every: Every = 1,
     scans: Annotated[
-        bool, typer.Option("--scans", help="Also from pictures of the pages, by Tesseract: seconds a page.")
+        bool, typer.Option("--scans", help="Also from pictures of the pages, by Tesseract or rapidocr: seconds a page.")
     ] = False,
 ) -> None:
     """Read the PDFs of the set scisumm, and compare their words with those of the papers' texts."""

@@ -221,7 +221,8 @@ class IndexSettings(SettingsGroup):
         "eng",
         pattern=r"^([A-Za-z_]+(\+[A-Za-z_]+)*)?$",
         description="Languages in which the text of pages of a PDF that are pictures is recognised, as Tesseract names "
-        "them, such as `eng+deu`; their data has to be installed. Empty: nothing is recognised.",
+        "them, such as `eng+deu`; their data has to be installed. Where Tesseract is missing, the extra `ocr` reads "
+        "languages in Latin script, Chinese and Japanese. Empty: nothing is recognised.",
     )
     store: str = Field(
         "exact",

@@ -228,6 +228,7 @@ def test_doctor_is_content_with_a_complete_installation(home: Path, docs: Path) 
     result = CliRunner(env={"ANAPHORA_LLM__MODEL": "none"}).invoke(app, ["doctor"])
     assert result.exit_code == 0, result.stdout
     assert "✗" not in result.stdout
+    assert "✓ scanned pages: " in result.stdout
 
 
 def test_doctor_says_of_a_model_that_is_not_there_one_thing_only(home: Path, docs: Path) -> None:

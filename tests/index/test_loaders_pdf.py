@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import io
+import math
 import re
+import sys
+import time
+from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -19,10 +24,13 @@ from reportlab.platypus import Paragraph, SimpleDocTemplate, Spacer, Table
 from index.documents import REFERENCES, Document
 from index.errors import IndexingCancelled, LoadError
 from index.loaders import load
+from index.loaders.pdf import recognising
 from index.loaders.pdf.composing import reference_list
-from index.loaders.pdf.glyphs import PageWord, line_of
-from index.loaders.pdf.loading import Recogniser, read, recognised
+from index.loaders.pdf.glyphs import PageWord, line_of, read_page
+from index.loaders.pdf.loading import opened_pdf, read
+from index.loaders.pdf.recognising import Recogniser, recognised, words_of_line
 from index.loaders.pdf.regions import Region
+from index.loaders.reading import RAPIDOCR, find_recogniser
 from index.loaders.sandbox import Limits, ParserPool
 from index.passages import split
 
@@ -313,9 +321,33 @@ def scanned(pages: int) -> bytes:
     return buffer.getvalue()
 
 
-@pytest.mark.skipif(which("tesseract") is None, reason="Tesseract is not installed")
-def test_a_scanned_page_is_recognised_in_its_columns(tmp_path: Path) -> None:
+TESSERACT = pytest.mark.skipif(which("tesseract") is None, reason="Tesseract is not installed")
+PACKAGE = pytest.mark.skipif(find_spec(RAPIDOCR) is None, reason="the extra `ocr` is not installed")
+
+
+def test_pages_are_read_by_tesseract_or_else_by_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "tesseract"
+    program.touch(0o755)
+    (tmp_path / "rapidocr.py").touch()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)
+    assert find_recogniser() == str(program)
+    program.unlink()
+    assert find_recogniser() == RAPIDOCR
+    assert Recogniser(RAPIDOCR, "eng+DEU+chi_sim").problem == ""
+    assert re.search("does not read ell, rus .*install Tesseract", Recogniser(RAPIDOCR, "rus+eng+ell").problem)
+    monkeypatch.setitem(sys.modules, RAPIDOCR, None)
+    assert find_recogniser() == ""
+    assert re.search("Tesseract.* is not installed: install it, or the extra `ocr`", Recogniser("").problem)
+
+
+@pytest.mark.parametrize("program", [pytest.param("tesseract", marks=TESSERACT), pytest.param(RAPIDOCR, marks=PACKAGE)])
+def test_a_scanned_page_is_recognised_in_its_columns(
+    program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = saved(tmp_path, scanned(1))
+    if program == RAPIDOCR:
+        monkeypatch.setenv("PATH", str(tmp_path))
     with ParserPool(Limits()) as pool:
         (document,) = pool.parse(path, "made.pdf", 64).documents
     assert document.metadata["recognised_pages"] == 1
@@ -323,17 +355,45 @@ def test_a_scanned_page_is_recognised_in_its_columns(tmp_path: Path) -> None:
     sides = [[f"The {side} wheel is turned by hand {n + 10}" for n in range(12)] for side in ("left", "right")]
     left, right = map(" ".join, sides)
     assert text.index("The Wheel of the Mill") < text.index(left) < text.index(right)
-    regions = read(path, 1 << 20, Recogniser("tesseract")).regions
+    regions = read(path, 1 << 20, Recogniser(program)).regions
     title = next(region for region in regions if region.text == "The Wheel of the Mill")
     assert title.kind == "title"
     assert title.box == pytest.approx([60, 57, 239, 74], abs=4)
+
+
+@PACKAGE
+def test_the_package_stops_between_two_lines_when_the_time_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened_pdf(saved(tmp_path, scanned(1)), 1 << 20) as pdf:
+        words, steps = read_page(pdf[1], 1000), list[int]()
+
+        def working() -> None:
+            steps.append(1)
+            if len(steps) == 3:
+                monkeypatch.setattr(recognising, "time", SimpleNamespace(monotonic=lambda: math.inf))
+
+        assert not Recogniser(RAPIDOCR, working=working).read(pdf[1], words, time.monotonic() + 600)
+    assert len(steps) == 3
+    assert words.words == []
+
+
+def test_words_of_a_line_stand_where_their_letters_were_read_and_slope_with_it() -> None:
+    corners = [(10, 100), (110, 110), (110, 130), (10, 120)]
+    read = words_of_line([["a", "b"], ["<c", ">"], ["d"]], [[0, 3], [11, 14], [19]], 20, corners)
+    assert [(one.text, one.x0, one.y0, one.x1, one.y1) for one in read] == [
+        ("ab", 10, 101.25, 35, 121.25),
+        ("<c>", 60, 106.5, 90, 126.5),
+        ("d", 102.5, 109.625, 110, 129.625),
+    ]
+    assert words_of_line([], [], 20, corners) == []
 
 
 @pytest.mark.parametrize(
     ("limits", "said"),
     [
         (Limits(ocr_languages=""), r"recognising text is off \(index.ocr_languages is empty\)"),
-        (Limits(ocr_languages="none"), r"could not read them \(none\)|not installed"),
+        (Limits(ocr_languages="none"), r"could not read them \(none\)|does not read none|not installed"),
     ],
 )
 def test_what_is_not_recognised_is_said_with_its_reason(tmp_path: Path, limits: Limits, said: str) -> None:
@@ -342,11 +402,11 @@ def test_what_is_not_recognised_is_said_with_its_reason(tmp_path: Path, limits: 
     assert parsed.documents[0].text == "Words of the part that is text."
     (warning,) = parsed.warnings
     assert re.search(f"1 of 2 pages are pictures without text \\(2\\) and were not read; .*{said}", warning)
-    with pytest.raises(LoadError, match=r"holds pictures only; Tesseract, .* is not installed: install"):
+    with pytest.raises(LoadError, match=r"holds pictures only; Tesseract, .* is not installed: install it, or the"):
         load(saved(tmp_path, pictures_only()), "made.pdf")
 
 
-@pytest.mark.skipif(which("tesseract") is None, reason="Tesseract is not installed")
+@TESSERACT
 def test_recognising_ends_with_its_worker(tmp_path: Path) -> None:
     path = saved(tmp_path, scanned(8))
 

@@ -97,8 +97,16 @@ def test_pdfs_are_read_again_once_text_can_be_recognised(
         return parse(pool, path, *more)
 
     monkeypatch.setattr(ParserPool, "parse", counted)
-    for found, expected in ((None, 10), (None, 0), ("/usr/bin/tesseract", 1), ("/usr/bin/tesseract", 0)):
-        monkeypatch.setattr(indexer, "which", lambda _, found=found: found)
+    installed = (
+        ("", 10),
+        ("", 0),
+        ("rapidocr", 1),
+        ("rapidocr", 0),
+        ("/usr/bin/tesseract", 1),
+        ("/usr/bin/tesseract", 0),
+    )
+    for found, expected in installed:
+        monkeypatch.setattr(indexer, "find_recogniser", lambda found=found: found)
         read.clear()
         index_paths(tmp_path / "home", "docs", [folder], WordEncoder())
         assert len(read) == expected, read

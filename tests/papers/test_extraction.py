@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from shutil import which
 
 import pytest
 from reportlab.pdfgen.canvas import Canvas
 
+from index.loaders.reading import find_recogniser
 from papers.document_reading.extraction import cut, measure, overlap
 
 
@@ -31,7 +31,7 @@ def test_three_ways_of_reading_are_measured(tmp_path: Path) -> None:
         canvas.drawString(60, 500 - 60 * n, line)
     canvas.save()
     (folder / "documents.jsonl").write_text(json.dumps({"_id": "p", "text": "The words."}))
-    found = measure(tmp_path, 64, scans=which("tesseract") is not None)
+    found = measure(tmp_path, 64, scans=bool(find_recogniser()))
     if "scanned" in found.overlaps:
         assert found.means("scanned") == (1, 1, 1)
         del found.overlaps["scanned"]

@@ -1,8 +1,8 @@
 """PDF: what stands on each page, in the order in which it is read, with the place of each line.
 
 `glyphs` gives the words and lines of a page, `columns` orders them, `regions` says what each part is and finds cells of
-tables, `composing` makes a document of them, and `loading` is the loader, which has pages that are pictures read by
-Tesseract.
+tables, `composing` makes a document of them, `recognising` reads pages that are pictures, and `loading` is the
+loader.
 """
 
 from index.loaders.pdf.composing import join_lines

@@ -322,7 +322,12 @@ def scanned(pages: int) -> bytes:
 
 
 TESSERACT = pytest.mark.skipif(which("tesseract") is None, reason="Tesseract is not installed")
-PACKAGE = pytest.mark.skipif(find_spec(RAPIDOCR) is None, reason="the extra `ocr` is not installed")
+PACKAGE = (
+    pytest.mark.extended,
+    pytest.mark.skipif(find_spec(RAPIDOCR) is None, reason="the extra `ocr` is not installed"),
+)
+BUSY = 600.0
+"""Seconds in which a busy machine finds the lines of a page."""
 
 
 def test_pages_are_read_by_tesseract_or_else_by_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -348,20 +353,21 @@ def test_a_scanned_page_is_recognised_in_its_columns(
     path = saved(tmp_path, scanned(1))
     if program == RAPIDOCR:
         monkeypatch.setenv("PATH", str(tmp_path))
-    with ParserPool(Limits()) as pool:
+    with ParserPool(Limits(seconds=BUSY, ocr_seconds=BUSY)) as pool:
         (document,) = pool.parse(path, "made.pdf", 64).documents
     assert document.metadata["recognised_pages"] == 1
     text = " ".join(document.text.split())
     sides = [[f"The {side} wheel is turned by hand {n + 10}" for n in range(12)] for side in ("left", "right")]
     left, right = map(" ".join, sides)
     assert text.index("The Wheel of the Mill") < text.index(left) < text.index(right)
-    regions = read(path, 1 << 20, Recogniser(program)).regions
+    regions = read(path, 1 << 20, Recogniser(program, seconds=BUSY, page_seconds=BUSY)).regions
     title = next(region for region in regions if region.text == "The Wheel of the Mill")
     assert title.kind == "title"
     assert title.box == pytest.approx([60, 57, 239, 74], abs=4)
 
 
-@PACKAGE
+@PACKAGE[0]
+@PACKAGE[1]
 def test_the_package_stops_between_two_lines_when_the_time_is_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -373,7 +379,7 @@ def test_the_package_stops_between_two_lines_when_the_time_is_over(
             if len(steps) == 3:
                 monkeypatch.setattr(recognising, "time", SimpleNamespace(monotonic=lambda: math.inf))
 
-        assert not Recogniser(RAPIDOCR, working=working).read(pdf[1], words, time.monotonic() + 600)
+        assert not Recogniser(RAPIDOCR, working=working).read(pdf[1], words, time.monotonic() + BUSY)
     assert len(steps) == 3
     assert words.words == []
 

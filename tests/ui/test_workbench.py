@@ -111,7 +111,7 @@ def is_accessible(page: Page) -> None:
     """axe finds nothing serious, and nothing is wider than a phone."""
     assert violations(page) == []
     page.set_viewport_size({"width": 390, "height": 800})
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.wait_for_function("document.documentElement.scrollWidth <= 390")
     page.set_viewport_size({"width": 1280, "height": 900})
 
 

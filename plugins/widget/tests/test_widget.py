@@ -212,7 +212,12 @@ def test_the_site_and_its_visitor_drive_it(page: Page, web_site: WebSite, on_sit
     page.click("button:text('Ask us')")
     frame.locator("article:nth-child(2)[data-state=quoted] .chip").first.wait_for()
     page.set_viewport_size({"width": 390, "height": 740})
-    assert page.locator("iframe").bounding_box() == {"x": 0, "y": 0, "width": 390, "height": 740}
+    page.wait_for_function(
+        """() => {
+            const box = document.querySelector("iframe").getBoundingClientRect();
+            return [box.x, box.y, box.width, box.height].join() === "0,0,390,740";
+        }"""
+    )
     frame.locator("#new").click()
     frame.get_by_role("button", name="How long is parental leave?").wait_for()
     assert frame.locator("article").count() == 0

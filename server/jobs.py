@@ -231,9 +231,10 @@ class JobRunner:
 
     def working_on(self, collection: str) -> list[str]:
         """The ids of the unfinished jobs on a collection, in the order in which they run. Raises StoreError."""
-        names = self._database.read_blocking(jobs.working_on, collection)
+        # First the ends that are not stored yet: one that is stored meanwhile would be told by neither.
         with self._lock:
             ended = {task.job.id for task in self._tasks.values() if task.job.finished}
+        names = self._database.read_blocking(jobs.working_on, collection)
         return [job_id for job_id in names if job_id not in ended]
 
     def cancel(self, job_id: str) -> None:

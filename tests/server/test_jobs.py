@@ -78,6 +78,32 @@ def test_a_job_that_ends_while_it_is_looked_up_has_ended(
     assert looked_up.state == "done"
 
 
+def test_a_job_whose_end_is_stored_while_a_collection_is_looked_at_works_on_it_no_more(
+    runner: JobRunner, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = threading.Event()
+    write, read = database.write_blocking, database.read_blocking
+
+    def write_late(work: object, *arguments: object) -> object:
+        if work is jobs.save and getattr(arguments[0], "finished", False):
+            store.wait(120)
+        return write(work, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(database, "write_blocking", write_late)
+    job = runner.submit("index", "c", files, MINE)
+    assert finished(runner, job).state == "done"
+
+    def read_then_store(*arguments: object) -> object:
+        """Read what is unfinished, and return it only when the end is stored and the job forgotten."""
+        stored = read(*arguments)  # type: ignore[arg-type]
+        store.set()
+        eventually(lambda: job.id not in runner._tasks)
+        return stored
+
+    monkeypatch.setattr(database, "read_blocking", read_then_store)
+    assert runner.busy("c") is None
+
+
 def test_jobs_of_a_collection_follow_one_another_and_other_collections_do_not_wait(runner: JobRunner) -> None:
     go, order = threading.Event(), list[str]()
 

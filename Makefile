@@ -73,7 +73,7 @@ describe: $(VENV)/.installed ## Write docs/operate/configuration.md and docs/ope
 docs: $(VENV)/bin/python ## Build the documentation as a site in build/site, with the chat of a server at WIDGET (and WIDGET_KEY) or a recorded one
 	@$(PIP) --quiet "mkdocs-material>=9.6,<10"
 	@rm -rf build/pages && mkdir -p build/pages
-	@git ls-files -z 'docs/*.md' '*/README.md' '[A-Z]*.md' LICENSE docs/images docs/examples docs/operate/openapi.json | xargs -0 tar cf - | tar xf - -C build/pages
+	@git ls-files -z 'docs/*.md' '*/README.md' 'papers/*/tables.md' '[A-Z]*.md' LICENSE docs/images docs/examples docs/operate/openapi.json | xargs -0 tar cf - | tar xf - -C build/pages
 	@grep -v actions/workflows README.md > build/pages/README.md
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build 2>build/site.log || { grep -v INFO build/site.log; exit 1; }
 	@echo "The site lies in build/site: open build/site/index.html."

@@ -156,7 +156,7 @@ def no_collection(name: str) -> NotFound:
 
 
 def found_or_missing(value: T | None, kind: str, key: str) -> T:
-    """Return `value`, or raise `NotFound`. Raises NotFound for None, and for False of what would have been changed."""
+    """Return `value`. Raises NotFound for None, and for False of what would have been changed."""
     if value is None or value is False:
         raise NotFound(f"There is no {kind} {key[:80]!r}.", code=f"{kind.split()[0]}_not_found")
     return value

@@ -97,8 +97,8 @@ class Recogniser:
         if self.program == RAPIDOCR:
             remedy = "install Tesseract, which is faster"
         return self.problem or (
-            f"{self.name} could not read them ({self.languages}), or not within {self.seconds:g} seconds: {remedy}, or run "
-            "text recognition (OCR) over the file first"
+            f"{self.name} could not read them ({self.languages}), or not within {self.seconds:g} seconds: {remedy}, "
+            "or run text recognition (OCR) over the file first"
         )
 
     def read(self, page: PdfPage, words: PageWords, until: float) -> bool:

@@ -215,7 +215,7 @@ class Adaptation:
             plan.reviewed or plan.dialogs or plan.also or self._tools.writes_dialogs or self._state.result("pairs")
         ):
             raise EvaluationError(NO_PAIRS)
-        self._step("index", self._index)
+        self._step("index", lambda: dict(zip(("documents", "passages"), self._tools.index(), strict=True)))
         self._step("pairs", self._pairs)
         if not (self._data / HELD).is_file():
             self._step("train", self._train)
@@ -244,10 +244,6 @@ class Adaptation:
         summary = ", ".join(f"{key} {value}" for key, value in done.items() if isinstance(value, str | int | float))
         self._tools.say(f"{step}: {summary or 'done'}")
         return done
-
-    def _index(self) -> dict[str, Any]:
-        documents, passages = self._tools.index()
-        return {"documents": documents, "passages": passages}
 
     def _pairs(self) -> dict[str, Any]:
         """Rows to train on, and held-out questions where there are dialogs, or what was reviewed."""
@@ -337,13 +333,11 @@ class Adaptation:
     def _promote(self) -> dict[str, Any]:
         if not (self._state.result("evaluate") or {}).get("promote"):
             return {"promoted": "no"}
-        checked = check if self._rewrites else self._verified
-        before = promote(self._home, self._plan.name, self._plan.kind, checked)
+        kind = self._plan.kind
+        # A cross-encoder that was measured was opened already.
+        checked = check if self._rewrites else lambda folder: verify(folder, describe(folder, kind))
+        before = promote(self._home, self._plan.name, kind, checked)
         return {"promoted": "yes", "instead of": before or "the default"}
-
-    def _verified(self, folder: Path) -> None:
-        """A cross-encoder that was measured was opened already."""
-        verify(folder, describe(folder, self._plan.kind))
 
     def _asked(self) -> EvalSet:
         """The held-out questions that decide. Raises EvaluationError where there are none."""

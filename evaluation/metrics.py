@@ -81,17 +81,19 @@ def read_run(path: Path) -> dict[str, list[str]]:
     Raises ValueError naming a malformed line.
     """
     scored: dict[str, list[tuple[float, str]]] = {}
-    for number, line in _lines(path):
-        try:
-            head, _, score, _ = line.rsplit(maxsplit=3)
-            question, q0, item = head.split(maxsplit=2)
-            if q0 != "Q0":
-                raise ValueError
-            scored.setdefault(question, []).append((float(score), item))
-        except ValueError:
-            raise ValueError(
-                f"{path}, line {number}: expected `question Q0 id rank score tag`, found {line!r}"
-            ) from None
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                head, _, score, _ = line.rsplit(maxsplit=3)
+                question, q0, item = head.split(maxsplit=2)
+                if q0 != "Q0":
+                    raise ValueError
+                scored.setdefault(question, []).append((float(score), item))
+            except ValueError:
+                expected = "`question Q0 id rank score tag`"
+                raise ValueError(f"{path}, line {number}: expected {expected}, found {line.rstrip()!r}") from None
     return {
         question: [item for _, item in sorted(pairs, key=lambda pair: -pair[0])] for question, pairs in scored.items()
     }
@@ -112,13 +114,6 @@ def run_lines(question: str, ranking: Iterable[tuple[str, float]], tag: str) -> 
         score = min(score, ceiling)
         ceiling = score - max(abs(score) * 1e-6, 1e-9)
         yield f"{question} Q0 {item.translate(_ONE_LINE)} {rank} {score:.9g} {tag}\n"
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    with path.open(encoding="utf-8") as file:
-        for number, line in enumerate(file, start=1):
-            if line.strip():
-                yield number, line.rstrip("\r\n")
 
 
 def token_f1(text: str, reference: str) -> float:

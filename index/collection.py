@@ -318,7 +318,8 @@ class Collection:
         if k < 1 or depth < 1 or not queries:
             return []
         with call("encode"):
-            vectors = self._encode(queries)
+            texts = list(dict.fromkeys(_clean(query.text) for query in queries if query.dense > 0))
+            vectors = dict(zip(texts, self._queries.encode(texts), strict=True))
         generation = self._generation
         try:
             with self._reading() as generation:
@@ -333,10 +334,6 @@ class Collection:
                 raise
         with self._reading() as generation:
             return _search(generation, queries, vectors, k, where, depth, rrf_k)
-
-    def _encode(self, queries: Sequence[Query]) -> dict[str, Vectors]:
-        texts = list(dict.fromkeys(_clean(query.text) for query in queries if query.dense > 0))
-        return dict(zip(texts, self._queries.encode(texts), strict=True)) if texts else {}
 
     def question_vector(self, text: str, encoder: str) -> Vectors | None:
         """The normalised vector that a question is searched by; a question just searched for is not encoded again.
@@ -483,8 +480,10 @@ def _search(
         if query.within:
             rankings += _within(generation, query, vectors, depth, mask)
     with call("fuse") as this:
-        ranked = _documents(generation, spoken, strength * sum(weight for _, weight, _ in rankings), rrf_k)
-        best = fuse(rankings, rrf_k, k, ranked)
+        document_of = generation.documents.__getitem__
+        ranks, certainty = document_prior(spoken, document_of, rrf_k)
+        weight = strength * certainty * sum(weight for _, weight, _ in rankings)
+        best = fuse(rankings, rrf_k, k, ("document", weight, lambda row: ranks.get(document_of(row))))
         this.label(**{name: round(weight, 4) for name, weight, _ in rankings})
     passages = generation.records.passages([fused.id for fused in best])
     return [Hit(passage, fused.score, fused.ranks) for passage, fused in zip(passages, best, strict=True)]
@@ -518,16 +517,6 @@ def _completed(dense: list[int], lexical: list[int], embedded: npt.NDArray[np.in
     vectored = np.isin(lexical, embedded, assume_unique=True).tolist()
     places |= {row: rank for rank, (row, has) in enumerate(zip(lexical, vectored, strict=True), start=1) if not has}
     return sorted(places, key=lambda row: (places[row], row))
-
-
-def _documents(
-    generation: _Generation, spoken: Sequence[tuple[str, float, list[int]]], weight: float, rrf_k: int
-) -> tuple[str, float, Callable[[int], int | None]] | None:
-    """The ranking of a passage by its document, where queries say which documents are spoken of."""
-    if not spoken:
-        return None
-    prior = document_prior(spoken, generation.documents.__getitem__, rrf_k)
-    return "document", weight * prior.certainty, lambda row: prior.ranks.get(generation.documents[row])
 
 
 def _clean(text: str) -> str:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from operator import attrgetter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ LABELLED = "?ref="
 
 
 class PlacedText(NamedTuple):
-    """Where a stretch of a document's text stands: page from 1, points from the page's top left corner.
+    """A rectangle on a page in which text from `start` to `end` stands: page from 1, points from its top left corner.
 
     `region` is the kind of the page's part it belongs to (`text`, `table`, …), empty where nobody looked.
     """
@@ -69,21 +68,17 @@ class Section:
     metadata: Metadata = field(default_factory=dict)
     placed: tuple[PlacedText, ...] = field(default=(), repr=False)
 
+    @classmethod
+    def of(cls, values: Sequence[Any]) -> Section:
+        """Return the section with these `values`, as JSON has them."""
+        heading, start, end, page, passage_id, metadata, placed = values
+        lines = tuple(PlacedText(*place) for place in placed)
+        return cls(tuple(heading), start, end, page, passage_id, metadata, lines)
 
-def section_values(section: Section) -> tuple[object, ...]:
-    """Return the fields of a section, in order, as JSON values."""
-    values: tuple[object, ...] = _SECTION(section)
-    return values
-
-
-def section_of(values: Sequence[Any]) -> Section:
-    heading, start, end, page, passage_id, metadata, placed = values
-    return Section(
-        tuple(heading), start, end, page, passage_id, metadata, tuple(PlacedText(*place) for place in placed)
-    )
-
-
-_SECTION = attrgetter(*(field.name for field in fields(Section)))
+    @property
+    def values(self) -> tuple[object, ...]:
+        """The fields, in order; far faster than `asdict`."""
+        return self.heading, self.start, self.end, self.page, self.passage_id, self.metadata, self.placed
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,20 +131,6 @@ def _values(value: object) -> set[object]:
     return set(value) if isinstance(value, list | tuple | set) else {value}
 
 
-class Box(NamedTuple):
-    """A rectangle on a page, in points from the page's top left corner; pages count from 1.
-
-    `region` is the kind of the page's part that it lies in, empty where that is not known.
-    """
-
-    page: int
-    x0: float
-    y0: float
-    x1: float
-    y1: float
-    region: str = ""
-
-
 @dataclass(frozen=True, slots=True)
 class Passage:
     """A retrievable piece of a document.
@@ -168,7 +149,7 @@ class Passage:
     heading: tuple[str, ...] = ()
     page: int | None = None
     metadata: Metadata = field(default_factory=dict)
-    boxes: tuple[Box, ...] = ()
+    boxes: tuple[PlacedText, ...] = ()
 
     @property
     def region(self) -> str:

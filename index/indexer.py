@@ -427,7 +427,7 @@ class FileReader:
 
     def __getstate__(self) -> dict[str, object]:
         """A reader for another process is not cancelled but killed."""
-        return {**self.__dict__, "cancelled": _never}
+        return {**self.__dict__, "cancelled": bool}
 
     def ahead(
         self, sources: Sequence[SourceFile], workers: Workers | None = None
@@ -497,7 +497,3 @@ class FileReader:
         if read and (program := find_recogniser()):
             read += f" {RAPIDOCR}" * (program == RAPIDOCR) + f" {limits.ocr_languages}"
         return f"{digest} {self.salt}{read}"
-
-
-def _never() -> bool:
-    return False

@@ -15,7 +15,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from index.documents import OPENING, Box, Document, Passage, PlacedText, Section
+from index.documents import OPENING, Document, Passage, PlacedText, Section
 from text.sentences import sentences, trim
 
 # What a border costs, in parts of a further passage: within a paragraph; behind words that announce
@@ -66,7 +66,10 @@ def split(document: Document, max_tokens: int, count_tokens: CountTokens, at_mos
     if max_tokens < 1:
         raise ValueError(f"max_tokens is {max_tokens}: a passage needs at least one token")
     if document.verbatim:
-        return [passage for section in document.sections if (passage := _verbatim(document, section))]
+        whole = (
+            _passage(document, part, document.title, part.heading, part.start, part.end) for part in document.sections
+        )
+        return [passage for passage in whole if passage.indexed_text.strip()]
     passages: list[Passage] = []
     prefixes: dict[tuple[str, ...], tuple[str, tuple[str, ...], int]] = {}
     for section in document.sections:
@@ -80,11 +83,6 @@ def split(document: Document, max_tokens: int, count_tokens: CountTokens, at_mos
         if at_most is not None and len(passages) >= at_most:
             return passages[:at_most]
     return passages
-
-
-def _verbatim(document: Document, section: Section) -> Passage | None:
-    passage = _passage(document, section, document.title, section.heading, section.start, section.end)
-    return passage if passage.indexed_text.strip() else None
 
 
 def _passage(
@@ -106,18 +104,18 @@ def _passage(
     return replace(passage, id=digest.hexdigest())
 
 
-def boxes_of(placed: Sequence[PlacedText], start: int, end: int) -> tuple[Box, ...]:
+def boxes_of(placed: Sequence[PlacedText], start: int, end: int) -> tuple[PlacedText, ...]:
     """Where the text from `start` to `end` stands: its lines, joined as long as they go on downwards in one column."""
-    boxes: list[Box] = []
+    boxes: list[PlacedText] = []
     for line in placed[bisect_right(placed, start, key=lambda placed_line: placed_line.end) :]:
         if line.start >= end:
             break
-        box = Box(*line[2:])
+        box = PlacedText(start, end, *line[2:])
         last = boxes[-1] if boxes else None
         same = last is not None and (last.page, last.region) == (box.page, box.region)
         if last and same and box.y1 > last.y0 and box.x0 < last.x1 and box.x1 > last.x0:
             x0, y0, x1, y1 = min(last.x0, box.x0), min(last.y0, box.y0), max(last.x1, box.x1), max(last.y1, box.y1)
-            boxes[-1] = Box(box.page, x0, y0, x1, y1, box.region)
+            boxes[-1] = box._replace(x0=x0, y0=y0, x1=x1, y1=y1)
         else:
             boxes.append(box)
     return tuple(boxes)

@@ -112,23 +112,11 @@ PRIOR_TOP = 10
 D = TypeVar("D", bound=Hashable)
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentPrior(Generic[D]):
-    """Documents and their ranks from 1, and the share of the best passages that the first one has."""
-
-    ranks: dict[D, int]
-    share: float
-
-    @property
-    def certainty(self) -> float:
-        """From 0 to 1: by how much the ranking is to be believed."""
-        return self.share**2
-
-
 def document_prior(
     rankings: Sequence[tuple[str, float, Sequence[T]]], document_of: Callable[[T], D], k: int = DEFAULT_K
-) -> DocumentPrior[D]:
-    """The documents that fused `(label, weight, passages best first)` lead to, each by its best passage."""
+) -> tuple[dict[D, int], float]:
+    """The ranks from 1 of the documents that fused `(label, weight, passages best first)` lead to, each by its best
+    passage, and by how much they are to be believed, from 0 to 1: the square of the first one's share of the best."""
     ranks: dict[D, int] = {}
     best: list[D] = []
     for fused in fuse(rankings, k):
@@ -137,7 +125,7 @@ def document_prior(
         if len(best) < PRIOR_TOP:
             best.append(document)
     share = best.count(best[0]) / PRIOR_TOP if best else 0.0
-    return DocumentPrior(ranks, share)
+    return ranks, share**2
 
 
 Scores: TypeAlias = npt.NDArray[np.float32]

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from index.documents import LABELS, Box, Document, Metadata, MetadataValue, Passage, Where, section_of, section_values
+from index.documents import LABELS, Document, Metadata, MetadataValue, Passage, PlacedText, Section, Where
 from index.errors import CollectionCorrupt, DocumentNotFound
 from text.languages import ENGLISH, analysis
 from text.words import tokenize
@@ -115,7 +115,7 @@ class Records:
         if not rows:
             raise DocumentNotFound(f"There is no document {document_id!r} in this collection.")
         name, title, text, sections, metadata, verbatim = rows[0]
-        parts = tuple(map(section_of, json.loads(sections)))
+        parts = tuple(map(Section.of, json.loads(sections)))
         return Document(name, title, text, parts, json.loads(metadata), bool(verbatim))
 
     def source(self, document_id: str) -> FileRecord:
@@ -208,7 +208,7 @@ def passage_of(row: Sequence[Any]) -> Passage:
     name, document_id, title, text, start, end, heading, page, metadata, boxes = row
     path = () if heading == "[]" else tuple(json.loads(heading))
     own: Metadata = {} if metadata == "{}" else json.loads(metadata)
-    places = () if boxes == "[]" else tuple(Box(*box) for box in json.loads(boxes))
+    places = () if boxes == "[]" else tuple(PlacedText(start, end, *box) for box in json.loads(boxes))
     return Passage(name, document_id, title, text, start, end, path, page, own, places)
 
 
@@ -332,7 +332,7 @@ class RecordsWriter:
                 path,
                 document.title,
                 document.text,
-                _json(list(map(section_values, document.sections))),
+                _json([section.values for section in document.sections]),
                 _json(dict(document.metadata)),
                 document.verbatim,
                 document.content_hash,
@@ -406,7 +406,7 @@ def _values(passage: Passage, place: int, language: str) -> tuple[Any, ...]:
         _json(passage.heading),
         passage.page,
         _json(dict(passage.metadata)),
-        _json(passage.boxes),
+        _json([box[2:] for box in passage.boxes]),
         place,
         embedding_key(text),
         " ".join(tokenize(text, (language,))),

@@ -161,7 +161,9 @@ class CrossEncoderReranker:
             logits, pairs, hidden = self.scorer.score(question, [text for text, _ in cut])
             states += [_placed(*read) for read in zip(batch, pairs, hidden, strict=False)]
             scores.extend(logits.tolist())
-            self._learn(work, self._clock() - began)
+            if (taken := self._clock() - began) > 0:
+                with self._lock:
+                    self._speed += _LEARN * (work / taken - self._speed)
         for place, hit in enumerate(hits[: len(scores)]):
             if hit.passage.id in alone and by_itself not in ("", question):
                 text, _ = self.scorer.cut(hit.passage.indexed_text, PASSAGE_TOKENS)
@@ -171,11 +173,6 @@ class CrossEncoderReranker:
                     states[place : place + 1] = [_placed(hit, *read) for read in zip(pairs, hidden, strict=True)]
         read_hits = [replace(hit, tokens=tokens) for hit, tokens in zip(hits, states, strict=False)]
         return _fused([*read_hits, *hits[len(read_hits) :]], scores, weight)
-
-    def _learn(self, work: int, seconds: float) -> None:
-        if seconds > 0:
-            with self._lock:
-                self._speed += _LEARN * (work / seconds - self._speed)
 
 
 class _OnnxScorer:

@@ -250,10 +250,6 @@ class Judgement:
     gate: Floats
     needed: Bools
 
-    def terms_at(self, threshold: float) -> tuple[float, float, float]:
-        """Precision, recall and F1 of the stems appended at a probability."""
-        return _f1(self.terms >= _logit(threshold), self.wanted)
-
     def gate_f1(self, gate: RewriteGate) -> float:
         """F1 of "needs its history" at the gate's threshold."""
         return _f1(gate.scale * self.gate + gate.shift >= _logit(gate.threshold), self.needed)[2]
@@ -370,7 +366,7 @@ class TermFamily(Family):
         held_out = term_features([*dev, *test], reader, part, recipe.seed, train=False)
         judged = judge(TermScorer(folder / MODEL, reader.vocabulary), held_out.items)
         gate = fit(judged.gate.tolist(), judged.needed.tolist(), part.gate_threshold)
-        precision, recall, f1 = judged.terms_at(part.threshold)
+        precision, recall, f1 = _f1(judged.terms >= _logit(part.threshold), judged.wanted)
         scores = {
             "term_precision": precision,
             "term_recall": recall,

@@ -87,7 +87,8 @@ def _answer(row: Any) -> ModelReply:
     status = int(response.get("status_code") or 200)
     if row.get("error") or status >= 400 or "choices" not in body:
         error = row.get("error") or body.get("error") or body or f"status {status}"
-        return ModelReply(**common, finish="error", error=_message(error))
+        message = error.get("message") if isinstance(error, dict) else None
+        return ModelReply(**common, finish="error", error=" ".join(str(message or error).split())[:300])
     choice = body["choices"][0]
     message = choice["message"]
     usage = body.get("usage") or {}
@@ -99,11 +100,6 @@ def _answer(row: Any) -> ModelReply:
         tokens_in=int(usage.get("prompt_tokens") or 0),
         tokens_out=int(usage.get("completion_tokens") or 0),
     )
-
-
-def _message(error: Any) -> str:
-    message = error.get("message") if isinstance(error, dict) else None
-    return " ".join(str(message or error).split())[:300]
 
 
 CONCURRENCY = 8

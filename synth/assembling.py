@@ -286,18 +286,14 @@ def _rejected(
 
 
 def _small_talk(exchange: tuple[str, str] | None, kind: Literal["greeting", "thanks"]) -> list[DialogMessage]:
-    if exchange is None or not _only_greets(exchange[0]):
+    # More than a greeting or thanks would be a question without a proposition that answers it.
+    if exchange is None or "?" in exchange[0] or len(exchange[0].split()) > 12:
         return []
     user, assistant = exchange
     return [
         DialogMessage(role="user", text=user, rewrite=user, relevant=(), documents=(), kind=kind),
         DialogMessage(role="assistant", text=assistant),
     ]
-
-
-def _only_greets(text: str) -> bool:
-    """Whether it only greets or thanks: a question would have no proposition that answers it."""
-    return "?" not in text and len(text.split()) <= 12
 
 
 def _dialog_id(material: PropositionList) -> str:

@@ -101,14 +101,9 @@ def reference(text: str) -> str:
         elif token not in _FUNCTION and token not in _PRONOUNS and token[0].isalnum():
             named = True
             # "Can employees change their address": the owner stands before what is owned.
-            if following in {"their", "its", "his", "her"} or _owner_follows(tokens, place):
+            if {"their", "its", "his", "her"}.intersection(tokens[place + 1 : place + 5]):
                 clause = True
     return ""
-
-
-def _owner_follows(tokens: list[str], place: int) -> bool:
-    """Whether a possessive follows within the next few words, as in "employees change their address"."""
-    return any(token in {"their", "its", "his", "her"} for token in tokens[place + 1 : place + 5])
 
 
 WINDOW_TOKENS = 600

@@ -222,9 +222,11 @@ def sentences(text: str) -> Iterator[Sentence]:
     for block in blocks(text):
         if block.kind == "prose":
             first = True
-            for start, end in _prose(text[block.start : block.end]):
-                yield Sentence(block.start + start, block.start + end, "prose", first)
-                first = False
+            for begin, finish in pairwise(_borders(text[block.start : block.end])):
+                start, end = trim(text, block.start + begin, block.start + finish)
+                if start < end:
+                    yield Sentence(start, end, "prose", first)
+                    first = False
         else:
             start, end = trim(text, block.start, block.end)
             if start < end:
@@ -239,13 +241,6 @@ def trim(text: str, start: int, end: int) -> tuple[int, int]:
     while end > start and text[end - 1].isspace():
         end -= 1
     return start, end
-
-
-def _prose(text: str) -> Iterator[tuple[int, int]]:
-    for begin, finish in pairwise(_borders(text)):
-        start, end = trim(text, begin, finish)
-        if start < end:
-            yield start, end
 
 
 def _borders(text: str) -> Iterator[int]:
@@ -269,7 +264,8 @@ def _borders(text: str) -> Iterator[int]:
         for end in ends:
             closers = _CLOSERS.match(text, here + end)
             stop = closers.end() if closers else here + end
-            if end != ends[-1] and _goes_on(text[max(at, stop - _LOOK_BACK) : stop]):
+            before = text[max(at, stop - _LOOK_BACK) : stop]
+            if end != ends[-1] and any(match.end() == len(before) for match in _GOES_ON.finditer(before)):
                 continue
             # "Fritz!Box", "app.kubernetes.io", "![image](…)": an end has a blank behind it, in scripts with blanks.
             if stop < len(text) and text[stop - 1] in _TERMINATORS and (text[stop].isalnum() or text[stop] == "["):
@@ -280,10 +276,6 @@ def _borders(text: str) -> Iterator[int]:
             if stop > at:
                 yield stop
                 at = stop
-
-
-def _goes_on(end: str) -> bool:
-    return any(match.end() == len(end) for match in _GOES_ON.finditer(end))
 
 
 _ROW = regex.compile(r"\s*\|(?=.*[^\s|:-]).*\|\s*")

@@ -70,7 +70,9 @@ def _terms(text: str, language: str) -> list[str]:
         if whole:
             terms.append(whole)
         terms.extend(parts)
-    return stemmed([term for term in terms if term not in stop and _is_term(term)], language)
+    # A lone letter is mostly an initial or what an apostrophe left over; a lone digit is a step or a form.
+    kept = (term for term in terms if len(term) > 1 or not term.isascii() or term.isdigit())
+    return stemmed([term for term in kept if term not in stop], language)
 
 
 def split(text: str) -> Iterator[tuple[str, list[str]]]:
@@ -81,17 +83,8 @@ def split(text: str) -> Iterator[tuple[str, list[str]]]:
         text = unicodedata.normalize("NFKC", text).translate(_INVISIBLE).casefold()
         runs = [(match.group(), match.lastgroup == "unspaced") for match in _WORDS.finditer(text)]
     for run, unspaced in runs:
-        parts = _bigrams(run) if unspaced else _PARTS.split(run)
+        parts = [run[i : i + 2] for i in range(len(run) - 1)] or [run] if unspaced else _PARTS.split(run)
         yield run if len(parts) > 1 and not unspaced else "", parts
-
-
-def _is_term(term: str) -> bool:
-    # A lone letter is mostly an initial or what an apostrophe left over; a lone digit is a step or a form.
-    return len(term) > 1 or not term.isascii() or term.isdigit()
-
-
-def _bigrams(run: str) -> list[str]:
-    return [run[i : i + 2] for i in range(len(run) - 1)] or [run]
 
 
 def stemmed(words: Sequence[str], language: str = ENGLISH) -> list[str]:

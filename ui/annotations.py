@@ -109,11 +109,6 @@ def _line_bounds(text: str, at: int) -> tuple[int, int]:
     return start, len(text) if end < 0 else end
 
 
-def _is_markup(text: str, at: int) -> bool:
-    """Whether the line at `at` shows nothing of its own: a fence, a rule, what opens an admonition."""
-    return _ONLY_MARKUP.fullmatch(text, *_line_bounds(text, at)) is not None
-
-
 def _settle_start(text: str, at: int, limit: int) -> int:
     """The first place from `at` where a marker is text, not part of a list bullet, fence or table rule."""
     while at < limit:
@@ -175,7 +170,8 @@ class Marked:
         for index, mark in enumerate(self._marks):
             if isinstance(mark, Chip):
                 # In a line that is nothing but markup (what opens an admonition, say) its text stays as it is.
-                if self._plain or (_outside(addresses, mark.start) == mark.start and not _is_markup(text, mark.start)):
+                markup = _ONLY_MARKUP.fullmatch(text, *_line_bounds(text, mark.start))
+                if self._plain or (_outside(addresses, mark.start) == mark.start and not markup):
                     places.append((mark.start, 1, "x", index, mark.end - mark.start))
                 continue
             start, end = mark.start, mark.end

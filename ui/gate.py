@@ -57,7 +57,7 @@ class PageGate:
                 await send({"type": "websocket.close", "code": 1008})
             return
         path: str = scope["path"]
-        own = _suffix(self._principal(scope))
+        own = "-" + hashlib.sha256(self._principal(scope).id.encode()).hexdigest()[:24]
         if path in CALLS:
             await self._call(scope, receive, send, own)
         elif path == QUEUE:
@@ -75,7 +75,8 @@ class PageGate:
         elif HEARTBEAT.fullmatch(path):
             await self._app({**scope, "path": path + own, "raw_path": (path + own).encode()}, receive, send)
         elif path == "/":
-            await self._app({**scope, "query_string": b"", "headers": _uncompressed(scope)}, receive, _InLanguage(send))
+            headers = [(name, value) for name, value in scope["headers"] if name.lower() != b"accept-encoding"]
+            await self._app({**scope, "query_string": b"", "headers": headers}, receive, _InLanguage(send))
         elif path in SAME_FOR_ALL or FILES.fullmatch(path):
             await self._app({**scope, "query_string": b""}, receive, send)
         else:
@@ -146,13 +147,5 @@ class _InLanguage:
         await self._send({"type": "http.response.body", "body": body})
 
 
-def _uncompressed(scope: Scope) -> list[tuple[bytes, bytes]]:
-    return [(name, value) for name, value in scope["headers"] if name.lower() != b"accept-encoding"]
-
-
 _PREVIEW = re.compile(rb'<meta\s+(?:property="og:|name="twitter:)[^>]*>')
 _REPLACED = frozenset({b"content-type", b"content-length", b"transfer-encoding"})
-
-
-def _suffix(principal: Principal) -> str:
-    return "-" + hashlib.sha256(principal.id.encode()).hexdigest()[:24]

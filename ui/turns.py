@@ -303,10 +303,6 @@ class TurnView:
             notices.append(Notice("", message))
         return notices
 
-    def _timings(self) -> list[tuple[str, float]]:
-        seconds = self.done.seconds if self.done else self.error.seconds if self.error else {}
-        return [(gettext(name.replace("_", " ").capitalize()), value) for name, value in seconds.items()]
-
     def answer_html(self) -> Markup:
         """The answer so far, with its citations and doubts marked."""
         return render_markdown(self.text, self._annotations()) if self.text else Markup("")
@@ -315,6 +311,7 @@ class TurnView:
         """The question, what was searched for, the answer so far and what can be done with it."""
         done, rewrite = self.done, self.rewrite
         alternatives = [alternative.text for alternative in done.alternatives] if done and self.own else []
+        seconds = done.seconds if done else self.error.seconds if self.error else {}
         return render(
             "turn.html",
             turn=self,
@@ -329,7 +326,7 @@ class TurnView:
             sure=self.sure,
             notices=self.notices(),
             variants=[(variant_name(variant.name), variant) for variant in rewrite.variants] if rewrite else [],
-            timings=self._timings(),
+            timings=[(gettext(name.replace("_", " ").capitalize()), value) for name, value in seconds.items()],
             stage=self._stage(),
             versions=self.versions if self.id in self.versions and len(self.versions) > 1 else (),
             total=done.seconds.get("total") if done else None,

@@ -85,7 +85,7 @@ def decode(data: bytes, name: str, declared: str | None = None) -> str:
 
     Raises LoadError for binary content.
     """
-    text = _by_mark(data)
+    text = next((data.decode(encoding, "replace") for mark, encoding in _BOMS if data.startswith(mark)), None)
     if declared and declared.lower().startswith(("utf-16", "utf-32")):
         declared = None  # it could not be read out of the bytes, were it so
     for encoding in (declared, "utf-8"):
@@ -93,7 +93,10 @@ def decode(data: bytes, name: str, declared: str | None = None) -> str:
             with suppress(UnicodeDecodeError, LookupError):
                 text = data.decode(encoding)
     if text is None or not _is_text(text):
-        text = _by_detection(data) or text
+        from charset_normalizer import from_bytes
+
+        best = from_bytes(data[:_SAMPLE]).best()
+        text = data.decode(best.encoding, "replace") if best else text
     if text is None or not _is_text(text):
         raise LoadError(
             f"{name} does not hold text: its content is binary or in an unknown character set; "
@@ -121,23 +124,9 @@ def title_from_name(name: str) -> str:
     return one_line(stem.replace("_", " ").replace("-", " ")) or one_line(name)
 
 
-def _by_mark(data: bytes) -> str | None:
-    for mark, encoding in _BOMS:
-        if data.startswith(mark):
-            return data.decode(encoding, "replace")
-    return None
-
-
 def _is_text(text: str) -> bool:
     sample = text[:_SAMPLE]
     return len(_CONTROLS.findall(sample)) * 100 <= len(sample)
-
-
-def _by_detection(data: bytes) -> str | None:
-    from charset_normalizer import from_bytes
-
-    best = from_bytes(data[:_SAMPLE]).best()
-    return None if best is None else data.decode(best.encoding, "replace")
 
 
 def _reason(path: Path, error: OSError) -> str:

@@ -30,7 +30,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from index.documents import Document, Section, section_of, section_values
+from index.documents import Document, Section
 from index.errors import IndexingCancelled, LoadError, PageMissing, ParserKilled
 from index.loaders.files import load
 from index.loaders.reading import MEBIBYTE, find_recogniser
@@ -256,7 +256,7 @@ def _parsed(reply: dict[str, Any]) -> Parsed:
     if "error" in reply:
         raise LoadError(str(reply["error"]))
     documents = [
-        Document(name, title, text, tuple(map(section_of, sections)), *more)
+        Document(name, title, text, tuple(map(Section.of, sections)), *more)
         for name, title, text, sections, *more in reply["documents"]
     ]
     return Parsed(documents, [str(warning) for warning in reply["warnings"]])
@@ -289,7 +289,10 @@ def serve() -> None:
         # A MemoryError is not caught: this process is of no use after it.
         try:
             if request["draw"]:
-                reply = _picture(path, *request["draw"], max_file_mb=max_file_mb)
+                from index.loaders.pdf.loading import drawn
+
+                page, pixels = request["draw"]
+                reply = drawn(path, page, pixels, int(max_file_mb * MEBIBYTE))
             else:
                 reply = _reply(path, request["document_id"], max_file_mb, limits, program, working)
         except LoadError as error:
@@ -311,15 +314,8 @@ def _reply(
     return {"documents": load(path, document_id, max_file_mb, warnings.append, recogniser), "warnings": warnings}
 
 
-def _picture(path: Path, page: int, pixels: int, *, max_file_mb: float) -> dict[str, Any]:
-    from index.loaders.pdf.loading import drawn
-
-    return drawn(path, page, pixels, int(max_file_mb * MEBIBYTE))
-
-
 def _values(value: Document | Section) -> tuple[Any, ...]:
-    """Return the field values in order; far faster than `asdict`."""
-    fields: tuple[Any, ...] = _DOCUMENT(value) if isinstance(value, Document) else section_values(value)
+    fields: tuple[Any, ...] = _DOCUMENT(value) if isinstance(value, Document) else value.values
     return fields
 
 

@@ -61,7 +61,10 @@ def make_standalone(document: Document, start: int, end: int) -> list[QuoteSpan]
     """Return `document.text[start:end]` with the additions behind their words. Blocks."""
     quote = document.text[start:end]
     by_place = dict(reversed([*_expansions(quote, long_forms(document.text)), *_speakers(quote, document.title)]))
-    fit = [(at, text) for at, text in sorted(by_place.items()) if _is_fit(text)]
+    fit = [
+        (at, text) for at, text in sorted(by_place.items())
+        if len(text.split()) <= LONGEST and is_showable(text) and not _UNFIT.search(text)
+    ]  # fmt: skip
     spans, last = list[QuoteSpan](), 0
     for at, text in fit[:ADDITIONS]:
         spans += [QuoteSpan(kind="kept", text=quote[last:at]), QuoteSpan(kind="added", text=text)]
@@ -80,10 +83,6 @@ def bracketed(spans: Sequence[QuoteSpan]) -> Iterator[tuple[QuoteSpan, str]]:
             apart = before == "added" and (span.text[0].isalnum() or span.text[0] in "_([")
             yield span, f" {span.text}" if apart else span.text
         before = span.kind
-
-
-def _is_fit(text: str) -> bool:
-    return len(text.split()) <= LONGEST and is_showable(text) and not _UNFIT.search(text)
 
 
 def _expansions(quote: str, forms: Mapping[str, str]) -> Iterator[tuple[int, str]]:

@@ -103,7 +103,9 @@ class WebConnector:
                 continue
             pause(delay if count else 0)
             try:
-                answer = self._ask(url, before)
+                version = _version(before) if before else _PageVersion("", "", 0, "")
+                validators = {"If-None-Match": version.etag, "If-Modified-Since": version.modified}
+                answer = self._fetcher.get(url, {name: value for name, value in validators.items() if value})
                 status, problem = answer.status, f"it is answered with HTTP {answer.status}"
             except SourceError as error:
                 status, problem = 599, str(error)
@@ -122,11 +124,6 @@ class WebConnector:
             for link in page.links if depth < self._source.depth else ():
                 meet(link, depth + 1)
             meet(page.canonical, depth)
-
-    def _ask(self, url: str, before: Known | None) -> Fetched:
-        version = _version(before) if before else _PageVersion("", "", 0, "")
-        validators = {"If-None-Match": version.etag, "If-Modified-Since": version.modified}
-        return self._fetcher.get(url, {name: value for name, value in validators.items() if value})
 
     def _read(self, answer: Fetched, url: str, previous: Mapping[str, Known], depth: int) -> tuple[Item, _Page]:
         """The document of an answer, and where else it leads; it has neither version nor problem where it is none."""

@@ -30,6 +30,6 @@ def test_places_are_kept_with_documents_and_passages(tmp_path: Path) -> None:
     records = Records(written(tmp_path))
     assert records.document("a.pdf").sections[0].placed == PLACED
     (passage,) = records.passages_of("a.pdf")
-    assert [tuple(box) for box in passage.boxes] == [PLACED[0][2:], PLACED[1][2:]]
+    assert [tuple(box) for box in passage.boxes] == [(0, 27, *line[2:]) for line in PLACED]
     assert records.source("a.pdf").path == "/a.pdf"
     records.close()

@@ -267,18 +267,16 @@ def ask(
         str | None, typer.Argument(help="Answer this and stop; without it begins a chat.", show_default=False)
     ] = None,
     collection: Annotated[str, typer.Option("--collection", "-c", help="The collection to ask.")] = "",
-    once: Annotated[str | None, typer.Option(metavar="QUESTION", help="The same as QUESTION.")] = None,
     where: Where = None,
     model: Answering = "",
-    json_lines: Annotated[bool, typer.Option("--json", help="With --once: print the turn's events as JSON.")] = False,
+    json_lines: Annotated[
+        bool, typer.Option("--json", help="With a question: print the turn's events as JSON.")
+    ] = False,
 ) -> None:
     """Chat with a collection in the terminal, or answer one question."""
-    if question and once:
-        raise InputError("Give the question once: as an argument, or with --once.")
-    once = question if once is None else once
-    if once is not None and not once.strip():
+    if question is not None and not question.strip():
         raise InputError("The question is empty.")
-    if json_lines and once is None:
+    if json_lines and question is None:
         raise InputError("--json needs a question: a chat is written for people.")
     state = state_of(context)
     settings = state.settings(overriding(collection=collection, llm__model=model))
@@ -297,7 +295,7 @@ def ask(
         async with open_service(settings) as opened:
             service = opened.as_principal(at_terminal())
             chat = Chat(service, state, filters)
-            return await (chat.once(once, json_lines=json_lines) if once is not None else chat.talk())
+            return await (chat.once(question, json_lines=json_lines) if question is not None else chat.talk())
 
     if (code := asyncio.run(run())) is not ExitCode.OK:
         raise typer.Exit(code)
@@ -307,7 +305,6 @@ class Chat:
     """One conversation at a time with one collection."""
 
     def __init__(self, service: ChatService, state: State, where: Mapping[str, Any]) -> None:
-
         self.service = service
         self.state = state
         self.where = dict(where)

@@ -50,17 +50,9 @@ _META = regex.compile(
     regex.IGNORECASE,
 )
 
-PAIR_REASONS = (
-    "not accepted", "no proposition", "form", "about the material", "not stand-alone", "answer not covered",
-    "number not covered", "answer leaked", "answer repeated", "near-duplicate",
-)  # fmt: skip
-FORM_REASONS = (
-    "empty", "another question", "changed meaning", "not resolvable", "independent of history", "answer leaked", "form",
-)  # fmt: skip
-
 
 def pair_reason(question: str, answer: str, propositions: Sequence[str]) -> str:
-    """Why a pair is removed; one of PAIR_REASONS or empty. `propositions` are those it is grounded in."""
+    """Why a pair is removed; empty if it stays. `propositions` are those it is grounded in."""
     if not propositions:
         return "no proposition"
     if not _well_formed(question) or _ITEM.match(answer):
@@ -87,7 +79,7 @@ def leaks(question: str, answer: str) -> bool:
 
 
 def form_reason(wording: str, rewrite: str, history: str) -> str:
-    """Why a contextualised wording is given up; one of FORM_REASONS or empty.
+    """Why a contextualised wording is given up; empty if it stays.
 
     `history` is everything said before. A wording equal to the rewrite is in order.
     """

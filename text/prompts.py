@@ -60,9 +60,9 @@ class Interpolated(str):
         return joined
 
 
-def parts_of(text: str, expression: str = "") -> tuple[PromptPart, ...]:
-    """The parts of a text: of one that remembers none, itself as the value of `expression`, or as a literal."""
-    return text.parts if isinstance(text, Interpolated) else (PromptPart(str(text), expression),)
+def parts_of(text: str) -> tuple[PromptPart, ...]:
+    """The parts of a text: of one that remembers none, itself as a literal."""
+    return text.parts if isinstance(text, Interpolated) else (PromptPart(str(text)),)
 
 
 def fill(template: str, values: Mapping[str, str], missing: Callable[[str], str] | None = None) -> Interpolated:

@@ -1,7 +1,7 @@
 """Record what is called within what as OpenTelemetry spans, with OpenInference's attributes.
 
-`call` begins a span below the current one, in whichever task or thread it runs; `record` notes a value
-at the current span. Where no recording is under way they cost next to nothing. Inputs, outputs, prompts and values of
+`call` begins a span below the current one, in whichever task or thread it runs; `Call.record` notes values
+at a span. Where no recording is under way they cost next to nothing. Inputs, outputs, prompts and values of
 `record` may hold people's words, and are dropped where content is not wanted; `label` is for names and settings, which
 are always kept. A recording is bounded: spans beyond the bound are counted, not kept. Storing and exporting spans is
 left to `server.tracing`.
@@ -313,11 +313,6 @@ def call(name: str, /, **inputs: object) -> Call:
     call = above.begin(name, f"{frame.f_globals.get('__name__', '')}:{frame.f_lineno}")
     call.inputs(**inputs)
     return call
-
-
-def record(**values: object) -> None:
-    """Note values at the current call."""
-    current().record(**values)
 
 
 def trace_headers() -> dict[str, str]:

@@ -48,7 +48,7 @@ def ask(home: Path) -> Ask:
 
 
 def test_one_question_is_answered_with_its_sources(ask: Ask, llm: FakeOpenAIServer) -> None:
-    result = ask("--model", llm.url, "--once", "How long does parental leave last?")
+    result = ask("--model", llm.url, "How long does parental leave last?")
     assert result.exit_code == 0, result.output
     assert "Parental leave lasts ten weeks. [1]\n" in result.stdout
     assert "[1] Parental leave › Length  leave.md" in result.stdout
@@ -56,7 +56,7 @@ def test_one_question_is_answered_with_its_sources(ask: Ask, llm: FakeOpenAIServ
 
 
 def test_events_are_printed_as_json_for_programs(ask: Ask, llm: FakeOpenAIServer) -> None:
-    result = ask("--model", llm.url, "--once", "How long does parental leave last?", "--json")
+    result = ask("--model", llm.url, "How long does parental leave last?", "--json")
     events = [json.loads(line) for line in result.stdout.splitlines()]
     assert [event["type"] for event in events[:2]] == ["rewrite", "evidence"]
     assert events[-1]["type"] == "done"
@@ -131,14 +131,14 @@ def test_commands_show_open_filter_and_search_again(ask: Ask) -> None:
 
 
 def test_a_model_that_cannot_be_reached_is_named(ask: Ask) -> None:
-    result = ask("--model", "http://127.0.0.1:9/v1", "--once", "How long does parental leave last?")
+    result = ask("--model", "http://127.0.0.1:9/v1", "How long does parental leave last?")
     assert result.exit_code == ExitCode.LLM
     assert "http://127.0.0.1:9" in result.output
     assert "Traceback" not in result.output
 
 
 def test_a_missing_collection_is_named(ask: Ask) -> None:
-    result = ask("--model", "none", "--collection", "nowhere", "--once", "Anything?")
+    result = ask("--model", "none", "--collection", "nowhere", "Anything?")
     assert result.exit_code == ExitCode.NOT_FOUND
     assert "nowhere" in result.output
 
@@ -261,8 +261,7 @@ def test_a_question_is_an_argument_and_what_is_waited_for_is_said(ask: Ask) -> N
     assert "Loading the models." in result.stderr
     assert "Asking docs." in result.stderr
     assert "sources." in result.stderr
-    assert ask("one", "--once", "two").exit_code == ExitCode.BAD_INPUT
-    assert ask("").exit_code == ask("--once", " ").exit_code == ExitCode.BAD_INPUT  # a script's variable may be empty
+    assert ask("").exit_code == ask(" ").exit_code == ExitCode.BAD_INPUT  # a script's variable may be empty
 
 
 def test_a_refusal_has_an_exit_code_of_its_own(ask: Ask, llm: FakeOpenAIServer) -> None:

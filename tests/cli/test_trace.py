@@ -32,7 +32,7 @@ def read(*arguments: str) -> Any:
 
 
 def test_a_turn_is_shown_compared_played_again_and_kept(llm: FakeOpenAIServer, tmp_path: Path) -> None:
-    run("ask", "--model", llm.url, "--once", QUESTION)
+    run("ask", "--model", llm.url, QUESTION)
     [listed] = read("trace", "list")
     turn = listed["turn_id"]
     shown = read("trace", "show", turn)

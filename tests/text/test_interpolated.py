@@ -30,4 +30,3 @@ def test_what_is_filled_in_is_never_filled_again() -> None:
 
 def test_a_plain_text_is_one_part() -> None:
     assert parts_of("x") == (PromptPart("x"),)
-    assert parts_of("x", "question") == (PromptPart("x", "question"),)

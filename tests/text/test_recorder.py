@@ -11,13 +11,13 @@ from opentelemetry.context import attach, detach
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from text import recorder
-from text.recorder import Recording, call, current, record, trace_headers
+from text.recorder import Recording, call, current, trace_headers
 
 
 async def outer(number: int) -> int:
     with call("outer", number=number):
         await asyncio.sleep(0)
-        record(number=number)
+        current().record(number=number)
         return await inner(number) + await asyncio.to_thread(below, number)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from aiohttp import WSMsgType, web
 
-from plugins.bots.tests.chat_service import FakeChatService
+from plugins.bots.tests.slack_server import FakeChatService
 
 BOT, GUILD, CHANNEL, ADA, BEN = "1", "10", "20", "2", "3"
 TIME = "2026-01-01T00:00:00.000000+00:00"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from evaluation.answers import judged_as
 from evaluation.metrics import estimate, per_question
 from evaluation.run_folder import RunWriter
-from index.ranking import fuse
+from index.ranking import Bm25s, fuse
 from papers.asking import QuoteAsker
 from papers.citation_summaries.citances import SET, CitanceCase
 from papers.citation_summaries.retelling import explain
@@ -35,8 +35,9 @@ from papers.decontextualization.snippets import SET as SNIPPETS
 from papers.decontextualization.snippets import Snippet
 from papers.measures import area, estimate_of, note, paired, rouge_scorer
 from papers.rewrite_checks import EvidenceTexts
-from plugins.evidence.explain import LEAD_NEAR, WhySource
+from plugins.evidence.explain import LEAD_NEAR, WhySource, best_first
 from plugins.evidence.source import SourcePassage
+from text.words import tokenize
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -136,10 +137,15 @@ def measure_setups(bench: WhyBench, scorer: Scorer | None = None) -> None:
         _rouged(bench, plan.name, texts, rouges)
     leads = {one.id: bench.rankers[one.document].source.lead for one in cases}
     _rouged(bench, "lead", leads, rouges)
-    other = {name: SetupRanker(one.source, None, K1) for name, one in bench.rankers.items()}
+    sources = {name: one.source.sentences for name, one in bench.rankers.items()}
+    other = {name: Bm25s.build((tokenize(one.text) for one in each), K1) for name, each in sources.items()}
     bm25 = WhyPlan(ranking="bm25")
-    name = f"{bm25.name}, k1 {K1:g}"
-    _ranked(bench, name, {one.id: list(other[one.document].find(one.citance, bm25).ranking) for one in cases}, gold)
+    run = {}
+    for one in cases:
+        [(query, _)] = bench.rankers[one.document].queries(one.citance, bm25)
+        places = best_first(other[one.document].scores(query))
+        run[one.id] = list(dict.fromkeys(sources[one.document][place].id for place in places))
+    _ranked(bench, f"{bm25.name}, k1 {K1:g}", run, gold)
     pairs = [(BASELINE, WhyPlan().name), (WhyPlan(ranking="bm25").name, BASELINE), (bm25.name, WhyPlan().name)]
     if scorer is not None:
         for plan in (WhyPlan(ranking="fused"), WhyPlan()):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from index.ranking import K1, fuse
+from index.ranking import fuse
 from plugins.evidence.explain import (
     LEAD_NEAR,
     SENTENCES,
@@ -149,7 +149,7 @@ class WhySentence:
 class WhyFound:
     """All sentences, best first, and those shown. Without `bears` nothing is shown: the source does not seem to say so.
 
-    `near` is the cosine of the nearest sentence (the share of words where there is no encoder); `given` is what a
+    `near` is the cosine of the nearest sentence; `given` is what a
     writer is shown, and `refused` says what of its words was turned down.
     """
 
@@ -165,12 +165,11 @@ class WhyFound:
 class SetupRanker:
     """The sentences of one source, ready to be ranked for many citances. Blocks, and encodes each sentence once."""
 
-    def __init__(self, source: WhySource, encoder: Encoder | None = None, k1: float = K1) -> None:
+    def __init__(self, source: WhySource, encoder: Encoder) -> None:
         self.source = source
         self._encoder = encoder
-        self._k1 = k1
         self._known: dict[Citance, tuple[float, bool, bool]] = {}
-        self._default = WhyRanker(source, encoder, k1)
+        self._default = WhyRanker(source, encoder)
         self._sentences = self._default.sentences
 
     @cached_property
@@ -187,12 +186,12 @@ class SetupRanker:
     @cached_property
     def _paragraphs(self) -> RankedTexts:
         texts = [" ".join(self.source.sentences[place].text for place in places) for places in self.paragraphs]
-        return RankedTexts(texts, self._encoder, self._k1)
+        return RankedTexts(texts, self._encoder)
 
     def queries(self, citance: Citance, plan: WhyPlan) -> Queries:
-        """Return the weighted queries; keywords need an encoder."""
+        """Return the weighted queries."""
         text = context(citance, plan.context, self._encoder) or citance.text
-        weighted = keywords(text, self._encoder) if plan.keywords and self._encoder is not None else []
+        weighted = keywords(text, self._encoder) if plan.keywords else []
         return weighted or [(text, 1.0)]
 
     def rank(self, citance: Citance, units: WhyUnits, plan: WhyPlan) -> list[int]:
@@ -247,14 +246,14 @@ class SetupRanker:
 
 def ranked_by(texts: RankedTexts, queries: Queries, by: WhyRanking) -> list[int]:
     """Places of the texts, best first."""
-    if not texts.within.texts:
+    if not texts.texts:
         return []
     if by == "weighted":
         return texts.rank(queries)
-    lexical = weighted_sum(texts.within.overlaps, queries)
-    if by == "bm25" or not texts.dense:
+    lexical = weighted_sum(texts.overlaps, queries)
+    if by == "bm25":
         return best_first(lexical)
-    dense = best_first(weighted_sum(texts.within.similarities, queries))
+    dense = best_first(weighted_sum(texts.similarities, queries))
     if by == "dense":
         return dense
     fused = fuse([("bm25", 1.0, [place for place in best_first(lexical) if lexical[place] > 0]), ("dense", 1.0, dense)])

@@ -12,7 +12,8 @@ from papers.decontextualization.questions import passage_of
 from papers.decontextualization.rules import QuoteAnswer, SourceQuote
 from papers.decontextualization.variants import StandalonePlan, make_standalone
 from papers.measures import objects
-from plugins.evidence.source import SourcePassage, Within
+from papers.within import Within
+from plugins.evidence.source import SourcePassage
 
 if TYPE_CHECKING:
     from index.encoders import Encoder

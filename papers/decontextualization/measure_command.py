@@ -38,7 +38,7 @@ def standalone(
     from papers.decontextualization.measuring import RememberedAsker, make_all, measure, measure_retrieval
     from papers.decontextualization.measuring import arms as every_arm
     from papers.decontextualization.snippets import load_snippets
-    from plugins.evidence.source import Within
+    from papers.within import Within
 
     state = state_of(context)
     settings = state.settings(overriding(llm__model=model))

@@ -25,7 +25,8 @@ from papers.decontextualization.variants import StandaloneGiven, StandaloneMetho
 from papers.measures import estimate_of, note
 from papers.orconvqa.sari import Additions, additions, f1, paired, sari
 from papers.spans import kept, original
-from plugins.evidence.source import SourcePassage, Within, WithinRanking
+from papers.within import Within, WithinRanking
+from plugins.evidence.source import SourcePassage
 from text.sentences import sentence_spans
 from text.words import stems
 

@@ -21,8 +21,9 @@ from papers.decontextualization.rules import (
     with_additions,
 )
 from papers.rewrite_checks import EvidenceTexts, addition_refused
+from papers.within import Within
 from plugins.evidence.decontextualize import LONGEST, place_behind
-from plugins.evidence.source import SourcePassage, Within, clipped
+from plugins.evidence.source import SourcePassage, clipped
 from text.sentences import sentence_spans
 from text.words import FUNCTION_WORDS, split, stemmed, stems
 

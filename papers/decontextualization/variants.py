@@ -41,8 +41,9 @@ from papers.decontextualization.rules import (
 )
 from papers.rewrite_checks import EvidenceTexts
 from papers.spans import QuoteSpan, bracketed
+from papers.within import Within
 from plugins.evidence.decontextualize import QUOTE_CHARS, place_behind
-from plugins.evidence.source import SourcePassage, Within, numbered_texts
+from plugins.evidence.source import SourcePassage, numbered_texts
 from server.turn.support import SupportScorer
 from text.sentences import sentence_spans
 from text.words import FUNCTION_WORDS, stems

@@ -34,7 +34,7 @@ from papers.document_reading.reading import (
     trained_readings,
 )
 from papers.measures import note, paired, shared_words
-from plugins.evidence.source import Within
+from papers.within import Within
 
 SHARES = (1, 5, 10, 20)
 """Percent of a document that is looked at."""

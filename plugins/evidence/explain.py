@@ -14,13 +14,14 @@ import numpy as np
 import numpy.typing as npt
 import regex
 
-from index.ranking import K1
-from plugins.evidence.source import SourcePassage, Within, numbered_texts
+from index.ranking import Bm25s
+from plugins.evidence.source import SourcePassage, numbered_texts
 from server.chat.documents import NAME, NAMES, YEAR
 from server.turn.support import SUPPORTED, SupportScorer
+from text.words import tokenize
 
 if TYPE_CHECKING:
-    from index.encoders import TextEncoder
+    from index.encoders import TextEncoder, Vectors
 
 Numbers: TypeAlias = npt.NDArray[Any]
 Queries: TypeAlias = Sequence[tuple[str, float]]
@@ -31,8 +32,6 @@ SENTENCES = 5
 
 NEAR = 0.55
 """Least cosine to the citing sentence; of a source without such a sentence nothing is shown."""
-WORDS = 0.15
-"""The same by shared words, where there is no encoder."""
 LEAD_NEAR = 0.5
 """The lead is shown first where it has this cosine to the citing sentence."""
 
@@ -68,15 +67,13 @@ class WhySource:
 class WhyFound:
     """The ids of all sentences, best first, and the sentences to show, in the document's order.
 
-    Without `bears` nothing is shown: no sentence could be matched. `near` is the cosine of the nearest sentence
-    (the share of words without an encoder).
+    Without `bears` nothing is shown: no sentence could be matched.
     """
 
     ranking: tuple[str, ...]
     shown: tuple[SourcePassage, ...]
     lead_first: bool
     bears: bool
-    near: float
 
 
 def without_markers(text: str) -> str:
@@ -87,33 +84,28 @@ def without_markers(text: str) -> str:
 class WhyRanker:
     """The sentences of one source, ready to be ranked for many citances. Blocks, and encodes each sentence once."""
 
-    def __init__(self, source: WhySource, encoder: TextEncoder | None = None, k1: float = K1) -> None:
+    def __init__(self, source: WhySource, encoder: TextEncoder) -> None:
         self.source = source
         self._encoder = encoder
-        self.sentences = RankedTexts([sentence.text for sentence in source.sentences], encoder, k1)
+        self.sentences = RankedTexts([sentence.text for sentence in source.sentences], encoder)
 
     @cached_property
     def _scorer(self) -> SupportScorer:
         return SupportScorer(numbered_texts(["\n\n".join(sentence.text for sentence in self.source.sentences)]))
 
     def near(self, citance: str) -> float:
-        """Return the cosine of the nearest sentence to the citing one; without an encoder its support."""
+        """Return the cosine of the nearest sentence to the citing one."""
         text = without_markers(citance) or citance
-        if not self.source.sentences:
-            return 0.0
-        if self._encoder is None:
-            return self._scorer.score(text, [1])
-        return float(self.sentences.within.similarities(text).max())
+        return float(self.sentences.similarities(text).max()) if self.source.sentences else 0.0
 
     def bears(self, citance: str, near: float) -> bool:
         """Return whether the source seems to say what the citing sentence says, by meaning or word for word."""
-        if near >= (WORDS if self._encoder is None else NEAR):
-            return bool(self.source.sentences)
-        return bool(self.source.sentences) and self._scorer.score(without_markers(citance) or citance, [1]) >= SUPPORTED
+        text = without_markers(citance) or citance
+        return near >= NEAR or (bool(self.source.sentences) and self._scorer.score(text, [1]) >= SUPPORTED)
 
     def lead_near(self, citance: str) -> float:
-        """Return the cosine of the lead to the citing sentence; 0 without a lead or an encoder."""
-        if not self.source.lead or self._encoder is None:
+        """Return the cosine of the lead to the citing sentence; 0 without a lead."""
+        if not self.source.lead:
             return 0.0
         lead, other = self._encoder.encode([self.source.lead, without_markers(citance) or citance])
         return float(lead @ other)
@@ -122,52 +114,60 @@ class WhyRanker:
         """Rank the sentences for a sentence that cites the source."""
         sentences = self.source.sentences
         ranked = self.sentences.rank([(without_markers(citance) or citance, 1.0)])
-        near = self.near(citance)
-        bears = self.bears(citance, near)
+        bears = self.bears(citance, self.near(citance))
         return WhyFound(
             ranking=tuple(dict.fromkeys(sentences[place].id for place in ranked)),
             shown=tuple(sentences[place] for place in sorted(ranked[:SENTENCES]) if bears),
             lead_first=bears and self.lead_near(citance) >= LEAD_NEAR,
             bears=bears,
-            near=round(near, 3),
         )
 
 
 class RankedTexts:
     """Texts with what is known of each beside the query."""
 
-    def __init__(self, texts: Sequence[str], encoder: TextEncoder | None, k1: float) -> None:
-        self.within = Within(texts, encoder, k1=k1)
-        self.dense = encoder is not None
-        around = [" ".join(texts[max(0, place - 1) : place + 2]) for place in range(len(texts))]
-        self._around = Within(around, k1=k1)
+    def __init__(self, texts: Sequence[str], encoder: TextEncoder) -> None:
+        self.texts = list(texts)
+        self._encoder = encoder
+        around = (" ".join(texts[max(0, place - 1) : place + 2]) for place in range(len(texts)))
+        self._lexical, self._around = (Bm25s.build(map(tokenize, each)) for each in (texts, around))
+
+    @cached_property
+    def _vectors(self) -> Vectors:
+        return self._encoder.encode(self.texts)
 
     @cached_property
     def _own(self) -> list[Numbers]:
         """Return the features that need no query: the logarithm of the number of words, first-person authorship, and
         the relative position in the document from 0 to 1."""
-        texts = self.within.texts
-        lengths = np.log([1 + min(len(text.split()), _LONG) for text in texts])
-        speaking = np.array([bool(_SPEAKING.search(text)) for text in texts], dtype=np.float64)
-        return [lengths, speaking, np.arange(len(texts)) / max(1, len(texts))]
+        lengths = np.log([1 + min(len(text.split()), _LONG) for text in self.texts])
+        speaking = np.array([bool(_SPEAKING.search(text)) for text in self.texts], dtype=np.float64)
+        return [lengths, speaking, np.arange(len(self.texts)) / max(1, len(self.texts))]
+
+    def similarities(self, query: str) -> Numbers:
+        """Return the cosines of every text to the query, `(texts,)`."""
+        return np.asarray(self._vectors @ self._encoder.encode([query])[0])
+
+    def overlaps(self, query: str) -> Numbers:
+        """Return the BM25 scores of every text for the query, `(texts,)`."""
+        return self._lexical.scores(query)
 
     def features(self, queries: Queries) -> Numbers:
         """`(texts, len(WEIGHTS))`: BM25 and cosine of each text and of it with its neighbours, standardised within the
-        document (without an encoder cosines are 0), and what it has of its own."""
-        lexical, around = (weighted_sum(ranker.overlaps, queries) for ranker in (self.within, self._around))
-        dense = beside = np.zeros(len(lexical))
-        if self.dense:
-            dense = weighted_sum(self.within.similarities, queries)
-            beside = self._dense_around(dense)
-        return np.stack([*map(_standard, (lexical, dense, around, beside)), *self._own], axis=1)
+        document, and what it has of its own."""
+        lexical, around = (weighted_sum(index.scores, queries) for index in (self._lexical, self._around))
+        dense = weighted_sum(self.similarities, queries)
+        scores = np.stack([lexical, dense, around, self._dense_around(dense)])
+        standard = (scores - scores.mean(1, keepdims=True)) / (scores.std(1, keepdims=True) + 1e-9)
+        return np.stack([*standard, *self._own], axis=1)
 
     def rank(self, queries: Queries) -> list[int]:
         """Return the places of the texts, best first by the weighted sum of their features."""
-        return best_first(self.features(queries) @ list(WEIGHTS.values())) if self.within.texts else []
+        return best_first(self.features(queries) @ list(WEIGHTS.values())) if self.texts else []
 
     def _dense_around(self, dense: Numbers) -> Numbers:
         """Cosines to the mean of a sentence and its neighbours, which need not be encoded for it."""
-        own = self.within.vectors
+        own = self._vectors
         sums, near = own.copy(), dense.copy()
         for total, scores in ((sums, own), (near, dense)):
             total[1:] += scores[:-1]
@@ -181,8 +181,3 @@ def weighted_sum(score: Callable[[str], Numbers], queries: Queries) -> Numbers:
 
 def best_first(scores: Numbers) -> list[int]:
     return [int(place) for place in np.argsort(-scores, kind="stable")]
-
-
-def _standard(scores: Numbers) -> Numbers:
-    standardised: Numbers = (scores - scores.mean()) / (scores.std() + 1e-9)
-    return standardised

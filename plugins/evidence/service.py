@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Annotated
 
+import numpy as np
 from fastapi import APIRouter, Request
 from pydantic import Field, field_validator
 
 from index.encoders import CachedVectors
+from index.ranking import Bm25s, fuse
 from plugins.evidence.decontextualize import QUOTE_CHARS, QuoteSpan, bracketed, make_standalone
 from plugins.evidence.explain import WhyFound, WhyRanker, WhySource, without_markers
-from plugins.evidence.source import Within, lead, sentences_of
+from plugins.evidence.source import lead, sentences_of
 from server.api.dependencies import StrictBody, number, service_of, while_connected
 from server.chat.base import (
     MAX_ID_CHARS,
@@ -25,7 +27,7 @@ from server.chat.base import (
 )
 from server.store.records import StoredTurn, View
 from text.sentences import sentence_spans
-from text.words import stems
+from text.words import stems, tokenize
 
 if TYPE_CHECKING:
     from index.collection import Collection
@@ -183,12 +185,13 @@ class EvidenceService(ServiceBase):
         if len(sentences) > SENTENCES:
             passages = opened.passages(document_id)
             vectors = opened.passage_vectors([passage.id for passage in passages])
-            within = Within([passage.text for passage in passages], encoder, vectors)
+            lexical = Bm25s.build(tokenize(passage.text) for passage in passages).search(citance, len(passages))
+            dense = np.argsort(-(vectors @ encoder.encode([citance])[0]), kind="stable").tolist()
             chosen = set[str]()
-            for n in within.rank(citance, len(passages)):
+            for passage in (passages[hit.id] for hit in fuse([("bm25", 1.0, lexical), ("dense", 1.0, dense)])):
                 chosen |= {
                     sentence.id for sentence in sentences
-                    if passages[n].start <= _where(sentence.id).start < passages[n].end and len(chosen) < SENTENCES
+                    if passage.start <= _where(sentence.id).start < passage.end and len(chosen) < SENTENCES
                 }  # fmt: skip
                 if len(chosen) >= SENTENCES:
                     break

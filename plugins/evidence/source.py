@@ -1,20 +1,16 @@
-"""A document as it is read for one sentence that cites it: its sentences, its lead, and a search within it."""
+"""A document as it is read for one sentence that cites it: its sentences and its lead."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-import numpy as np
 import regex
 
 from index.documents import Document, Section
-from index.encoders import TextEncoder, Vectors
-from index.ranking import K1, Bm25s, fuse
 from server.turn.events import Evidence
 from text.sentences import blocks, sentence_spans, sentences
-from text.words import stems, tokenize
+from text.words import stems
 
 LEAD_CHARS = 1200
 """Longest lead; what is longer keeps its beginning."""
@@ -81,50 +77,3 @@ def numbered_texts(texts: Sequence[str]) -> list[Evidence]:
         )
         for n, text in enumerate(texts, 1)
     ]  # fmt: skip
-
-
-WithinRanking = Literal["bm25", "dense", "fused"]
-
-
-class Within:
-    """The texts of one document, to be searched. Blocks; encoding takes some milliseconds a text."""
-
-    def __init__(
-        self, texts: Sequence[str], encoder: TextEncoder | None = None, vectors: Vectors | None = None, k1: float = K1
-    ) -> None:
-        """`vectors` are the texts' own where they are there already, `(len(texts), dimension)`, L2-normalised."""
-        self.texts = list(texts)
-        self._encoder = encoder
-        self._vectors = vectors
-        self._lexical = Bm25s.build(map(tokenize, self.texts), k1)
-
-    def rank(self, query: str, k: int, by: WithinRanking = "fused") -> list[int]:
-        """Places of at most `k` texts, best first; without an encoder by BM25 alone."""
-        depth = len(self.texts)
-        lexical = self._lexical.search(query, depth) if by != "dense" or self._encoder is None else []
-        if self._encoder is None or by == "bm25":
-            return lexical[:k]
-        dense = [int(row) for row in np.argsort(-self.similarities(query), kind="stable")]
-        if by == "dense":
-            return dense[:k]
-        return [fused.id for fused in fuse([("bm25", 1.0, lexical), ("dense", 1.0, dense)], limit=k)]
-
-    def similarities(self, query: str) -> Vectors:
-        """Cosines of every text to the query, `(len(texts),)`. Needs an encoder."""
-        if self._encoder is None:
-            raise ValueError("there is no encoder to compare by")
-        scores: Vectors = self.vectors @ self._encoder.encode([query])[0]
-        return scores
-
-    def overlaps(self, query: str) -> Vectors:
-        """BM25 scores of every text for the query, `(len(texts),)`."""
-        return self._lexical.scores(query)
-
-    @property
-    def vectors(self) -> Vectors:
-        """The texts' vectors, `(len(texts), dimension)`. Needs an encoder."""
-        if self._vectors is None:
-            if self._encoder is None:
-                raise ValueError("there is no encoder to compare by")
-            self._vectors = self._encoder.encode(self.texts)
-        return self._vectors

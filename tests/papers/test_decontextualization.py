@@ -10,7 +10,7 @@ from pathlib import Path
 from evaluation.run_folder import create_run, read_run
 from papers.decontextualization.measuring import BASELINES, arms, make_all, measure, measure_retrieval
 from papers.decontextualization.snippets import load_snippets
-from plugins.evidence.source import Within
+from papers.within import Within
 from server.settings import Settings
 from tests.encoder import WordEncoder
 

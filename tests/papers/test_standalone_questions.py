@@ -12,7 +12,8 @@ from papers.decontextualization.questions import addition, anchor, shortened
 from papers.decontextualization.rules import QuoteAnswer, SourceQuote, StandaloneQuote
 from papers.decontextualization.variants import StandaloneGiven, StandalonePlan, find, make_standalone
 from papers.spans import original
-from plugins.evidence.source import SourcePassage, Within
+from papers.within import Within
+from plugins.evidence.source import SourcePassage
 
 QUOTE = SourceQuote(
     "However, we trained the second parser on NER data.",

@@ -18,8 +18,6 @@ from evaluation.questions import Question
 from evaluation.run_folder import RunWriter
 from evaluation.sets import EvalSet
 from server.turn.events import DoneEvent, ErrorEvent, Event, EvidenceEvent, RewriteEvent
-from text.prompts import Prompt, fill, load_prompt
-from text.sanitize import escape
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -127,46 +125,15 @@ def show(chosen: EvalSet, system: str, turns: Mapping[str, AnsweredTurn], writer
 _NUMBER = regex.compile(r"[1-5]")
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeVerdict:
-    """One score from 1 to 5, and everything it was asked with."""
-
-    criterion: str
-    score: float
-    said: str
-    system: str
-    prompt: str
-    rubric: str
-    """Version of the rubric."""
-
-
-def rubric() -> Prompt:
-    """The instruction of the judge, with a place for the criterion."""
-    return load_prompt("evaluation", "rubric")
-
-
-def judged_as(
-    model: BaseChatModel, criteria: Mapping[str, str], name: str, parts: Mapping[str, str]
-) -> list[JudgeVerdict]:
-    """Verdicts on whatever the prompt of that name shows; its `parts` are escaped here."""
+def rate(model: BaseChatModel, system: str, prompt: str) -> tuple[float | None, str]:
+    """Ask a model for one number; return the score from 1 to 5, None where it gave none, and its words. Blocks."""
     from langchain_core.messages import HumanMessage, SystemMessage
 
-    rules = rubric()
-    package, _, short = name.rpartition(":")
-    prompt = fill(load_prompt(package or "evaluation", short).text, {key: escape(text) for key, text in parts.items()})
-    verdicts = []
-    for criterion, rubric_text in criteria.items():
-        system = fill(rules.text, {"criterion": rubric_text}, missing="{{{{{}}}}}".format)
-        reply = model.bind(logprobs=True, top_logprobs=10, max_tokens=4).invoke(
-            [SystemMessage(system), HumanMessage(prompt)]
-        )
-        score = expected(reply.response_metadata.get("logprobs"))
-        if score is None:
-            written = _NUMBER.search(reply.text)
-            score = float(written.group()) if written else None
-        if score is not None:
-            verdicts.append(JudgeVerdict(criterion, score, reply.text, system, prompt, rules.version))
-    return verdicts
+    asked = model.bind(logprobs=True, top_logprobs=10, max_tokens=4)
+    reply = asked.invoke([SystemMessage(system), HumanMessage(prompt)])
+    score = expected(reply.response_metadata.get("logprobs"))
+    written = _NUMBER.search(reply.text)
+    return (float(written.group()) if score is None and written else score), reply.text
 
 
 def expected(logprobs: object) -> float | None:

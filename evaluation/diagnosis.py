@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import regex
 
-from evaluation.answers import AnsweredTurn, judged_as, plain, show
+from evaluation.answers import AnsweredTurn, plain, rate, show
 from evaluation.metrics import token_f1
 from evaluation.questions import (
     BadRow,
@@ -36,6 +36,8 @@ from rewriter.examples import normalised
 from rewriter.protocol import Message
 from server.turn.system_messages import history_for_model
 from text.files import write_json
+from text.prompts import fill, load_prompt
+from text.sanitize import escape
 from text.words import numbers, stems
 
 if TYPE_CHECKING:
@@ -171,7 +173,7 @@ PARTLY = 0.3
 BURIED, BURIED_WORDS = 0.1, 60
 """An answer of which less is asked for, in so many words more than it takes, buries what is asked for."""
 JUDGED_RIGHT = 3.5
-CRITERION = {"same": "does the answer say what the expected answer says, without contradicting it?"}
+CRITERION = "does the answer say what the expected answer says, without contradicting it?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,8 +202,10 @@ def verdict(gold: JudgedQuestion, turn: AnsweredTurn, judge: BaseChatModel | Non
     right = (bool(gold.quotes) and quoted) or _says(expected, answer, f1, held)
     score = None
     if judge is not None and turn.status == "answered":
+        system = fill(load_prompt("evaluation", "rubric").text, {"criterion": CRITERION})
         parts = {"question": gold.question.text, "expected": expected, "answer": answer}
-        score = next((judged_a.score for judged_a in judged_as(judge, CRITERION, "rubric_gold", parts)), None)
+        escaped = {name: escape(text) for name, text in parts.items()}
+        score, _ = rate(judge, system, fill(load_prompt("evaluation", "rubric_gold").text, escaped))
         right = right if score is None else score >= JUDGED_RIGHT
     longer = len(answer.split()) - len(expected.split())
     if right and score is None and turn.status == "answered" and longer > BURIED_WORDS and f1 < BURIED:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import regex
 
+from evaluation.answers import rate
 from rewriter.prompted import model_errors
 from server.engines.base import EngineError
 from text.prompts import Prompt, fill, load_prompt
@@ -24,6 +25,39 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
 PACKAGE = "papers.decontextualization.prompts"
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeVerdict:
+    """One score from 1 to 5, and everything it was asked with."""
+
+    criterion: str
+    score: float
+    said: str
+    system: str
+    prompt: str
+    rubric: str
+    """Version of the rubric."""
+
+
+def rubric() -> Prompt:
+    """The instruction of the judge, with a place for the criterion."""
+    return load_prompt("evaluation", "rubric")
+
+
+def judged_as(
+    model: BaseChatModel, criteria: Mapping[str, str], name: str, parts: Mapping[str, str]
+) -> list[JudgeVerdict]:
+    """Verdicts on whatever the prompt `package:name` shows; its `parts` are escaped here."""
+    package, _, short = name.rpartition(":")
+    prompt = fill(load_prompt(package, short).text, {key: escape(text) for key, text in parts.items()})
+    verdicts = []
+    for criterion, words in criteria.items():
+        system = fill(rubric().text, {"criterion": words})
+        score, said = rate(model, system, prompt)
+        if score is not None:
+            verdicts.append(JudgeVerdict(criterion, score, said, system, prompt, rubric().version))
+    return verdicts
 
 
 class AskingFailed(EngineError):

@@ -48,8 +48,7 @@ def read_citances(path: Path) -> list[InputLine[WhyAsked]]:
 async def why_row(
     line: InputLine[WhyAsked], plan: WhyPlan, asker: QuoteAsker | None, encoder: Encoder | None
 ) -> dict[str, Any]:
-    """A line of the output. Raises AskingFailed."""
-    assert encoder is not None, "sentences are compared by meaning"
+    """A line of the output. Without an encoder sentences are found by their words alone. Raises AskingFailed."""
     found = await explain(SetupRanker(line.asked.source, encoder), line.asked.citance, plan, asker)
     return {
         "id": line.id,

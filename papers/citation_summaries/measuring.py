@@ -15,11 +15,10 @@ from functools import cache
 from itertools import product
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from evaluation.answers import judged_as
 from evaluation.metrics import estimate, per_question
 from evaluation.run_folder import RunWriter
 from index.ranking import Bm25s, fuse
-from papers.asking import QuoteAsker
+from papers.asking import QuoteAsker, judged_as
 from papers.citation_summaries.citances import SET, CitanceCase
 from papers.citation_summaries.retelling import explain
 from papers.citation_summaries.setups import (

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from index.encoders import Vectors
 from index.ranking import fuse
 from plugins.evidence.explain import (
     LEAD_NEAR,
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 WhyContext = Literal["citance", "neighbours", "similar"]
 
+WORDS = 0.15
+"""Least share of words, where there is no encoder, with which a source bears on a sentence."""
 KEYWORDS = 10
 DIVERSITY = 0.5
 NEAREST = 2
@@ -149,7 +152,7 @@ class WhySentence:
 class WhyFound:
     """All sentences, best first, and those shown. Without `bears` nothing is shown: the source does not seem to say so.
 
-    `near` is the cosine of the nearest sentence; `given` is what a
+    `near` is the cosine of the nearest sentence (the share of words where there is no encoder); `given` is what a
     writer is shown, and `refused` says what of its words was turned down.
     """
 
@@ -162,14 +165,22 @@ class WhyFound:
     refused: str = ""
 
 
+class WordsOnly:
+    """An encoder that tells nothing of meaning: sentences are found by their words alone."""
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        return np.zeros((len(texts), 1), dtype=np.float32)
+
+
 class SetupRanker:
     """The sentences of one source, ready to be ranked for many citances. Blocks, and encodes each sentence once."""
 
-    def __init__(self, source: WhySource, encoder: Encoder) -> None:
+    def __init__(self, source: WhySource, encoder: Encoder | None = None) -> None:
         self.source = source
         self._encoder = encoder
+        self._meaning = encoder or WordsOnly()
         self._known: dict[Citance, tuple[float, bool, bool]] = {}
-        self._default = WhyRanker(source, encoder)
+        self._default = WhyRanker(source, self._meaning)
         self._sentences = self._default.sentences
 
     @cached_property
@@ -186,25 +197,28 @@ class SetupRanker:
     @cached_property
     def _paragraphs(self) -> RankedTexts:
         texts = [" ".join(self.source.sentences[place].text for place in places) for places in self.paragraphs]
-        return RankedTexts(texts, self._encoder)
+        return RankedTexts(texts, self._meaning)
 
     def queries(self, citance: Citance, plan: WhyPlan) -> Queries:
-        """Return the weighted queries."""
+        """Return the weighted queries; keywords need an encoder."""
         text = context(citance, plan.context, self._encoder) or citance.text
-        weighted = keywords(text, self._encoder) if plan.keywords else []
+        weighted = keywords(text, self._encoder) if plan.keywords and self._encoder is not None else []
         return weighted or [(text, 1.0)]
 
     def rank(self, citance: Citance, units: WhyUnits, plan: WhyPlan) -> list[int]:
         """Places of all sentences, or of all paragraphs, best first."""
         ranked = self._sentences if units == "sentences" else self._paragraphs
-        return ranked_by(ranked, self.queries(citance, plan), plan.ranking)
+        by: WhyRanking = "bm25" if self._encoder is None and plan.ranking != "weighted" else plan.ranking
+        return ranked_by(ranked, self.queries(citance, plan), by)
 
     def features(self, citance: Citance) -> Numbers:
         """Return the features of the sentences, `(sentences, len(WEIGHTS))`."""
         return self._sentences.features(self.queries(citance, WhyPlan()))
 
     def near(self, citance: Citance) -> float:
-        """How near the nearest sentence comes to the citing one."""
+        """How near the nearest sentence comes to the citing one; without an encoder its support."""
+        if self._encoder is None and self.source.sentences:
+            return self._default.support(citance.text)
         return self._default.near(citance.text)
 
     def lead_near(self, citance: Citance) -> float:
@@ -215,7 +229,7 @@ class SetupRanker:
         """How near it comes, whether it bears, and whether the lead goes first: the same for every plan."""
         if citance not in self._known:
             near = self.near(citance)
-            bears = self._default.bears(citance.text, near)
+            bears = self._default.bears(citance.text, near) or (self._encoder is None and near >= WORDS)
             self._known[citance] = near, bears, bears and self.lead_near(citance) >= LEAD_NEAR
         return self._known[citance]
 

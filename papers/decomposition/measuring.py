@@ -13,12 +13,11 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TYPE_CHECKING, TypeAlias
 
-from evaluation.answers import judged_as
 from evaluation.diagnosis import CRITERION, JUDGED_RIGHT, RIGHT_F1
 from evaluation.metrics import estimate, holm, token_f1
 from evaluation.questions import EvaluationError, Question
 from evaluation.run_folder import Latency, RunWriter, Scores, Test, metrics_of, percentiles
-from papers.asking import QuoteAsker
+from papers.asking import QuoteAsker, judged_as
 from papers.decomposition.base import RecipePool, RecipeTools, cook, within_budget
 from papers.decomposition.demonstrations import says_something
 from papers.decomposition.registry import recipes_of
@@ -204,5 +203,5 @@ def _passages(trial: TrialQuestion, chosen: Sequence[int]) -> dict[str, float]:
 
 def _judged(trial: TrialQuestion, said: str, judge: BaseChatModel) -> bool:
     parts = {"question": trial.question.text, "expected": trial.question.answer, "answer": said}
-    found = judged_as(judge, CRITERION, "rubric_gold", parts)
+    found = judged_as(judge, {"same": CRITERION}, "evaluation:rubric_gold", parts)
     return bool(found) and found[0].score >= JUDGED_RIGHT

@@ -24,11 +24,12 @@ import typer
 
 from cli.shared.options import Every, FailUnder, LanguageModel, Out, listed, measured_run, overriding
 from cli.shared.state import state_of
-from evaluation.answers import AnsweredTurn, JudgeVerdict, answered, judged_as, plain, rubric, show
+from evaluation.answers import AnsweredTurn, answered, plain, show
 from evaluation.metrics import Estimate, token_f1
 from evaluation.questions import BadRow, Question, json_rows
 from evaluation.run_folder import Latency, RunWriter, Scores, metrics_of, percentiles
 from evaluation.sets import Place, placed, quoted_places
+from papers.asking import JudgeVerdict, judged_as, rubric
 from papers.bench import Bench, index_set
 from papers.command_line import Data, Sets, bench
 from papers.datasets import DataSet, load_sets

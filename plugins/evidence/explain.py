@@ -100,8 +100,11 @@ class WhyRanker:
 
     def bears(self, citance: str, near: float) -> bool:
         """Return whether the source seems to say what the citing sentence says, by meaning or word for word."""
-        text = without_markers(citance) or citance
-        return near >= NEAR or (bool(self.source.sentences) and self._scorer.score(text, [1]) >= SUPPORTED)
+        return near >= NEAR or (bool(self.source.sentences) and self.support(citance) >= SUPPORTED)
+
+    def support(self, citance: str) -> float:
+        """Return how far the words of the source bear out the citing sentence, from 0 to 1."""
+        return self._scorer.score(without_markers(citance) or citance, [1])
 
     def lead_near(self, citance: str) -> float:
         """Return the cosine of the lead to the citing sentence; 0 without a lead."""

@@ -46,8 +46,9 @@ class Says(QuoteAsker):
 
 
 @pytest.mark.parametrize("by", ["bm25", "dense", "fused", "weighted"])
-def test_every_ranking_names_every_sentence_once_and_the_best_first(by: Any) -> None:
-    result = SetupRanker(SOURCE, WordEncoder()).find(CITANCE, WhyPlan(ranking=by))
+@pytest.mark.parametrize("encoder", [WordEncoder(), None], ids=["encoder", "words"])
+def test_every_ranking_names_every_sentence_once_and_the_best_first(by: Any, encoder: Any) -> None:
+    result = SetupRanker(SOURCE, encoder).find(CITANCE, WhyPlan(ranking=by))
     assert result.ranking[0] == "1"
     assert sorted(result.ranking) == [sentence.id for sentence in SENTENCES]
     assert len(result.shown) == 5
@@ -61,7 +62,7 @@ def test_every_ranking_names_every_sentence_once_and_the_best_first(by: Any) -> 
 
 def test_paragraphs_are_five_sentences_of_one_section() -> None:
     long = WhySource(tuple(SourcePassage(str(n), f"Sentence {n}.", "A" if n < 7 else "B") for n in range(9)))
-    assert SetupRanker(long, WordEncoder()).paragraphs == [[0, 1, 2, 3, 4], [5, 6], [7, 8]]
+    assert SetupRanker(long).paragraphs == [[0, 1, 2, 3, 4], [5, 6], [7, 8]]
 
 
 def test_the_lead_goes_first_where_it_fits_and_an_unrelated_source_does_not_say_so() -> None:

@@ -58,8 +58,9 @@ def adapt(
         Literal["review", "use"] | None,
         typer.Option(
             "--from",
-            help="`review`: learn from what was reviewed on the workbench; half of it judges. `use`: let the rewriter "
-            "learn also from turns that were rated up and from searches that people wrote anew; these never judge.",
+            help="`review`: learn from what was reviewed on the workbench; half of it judges. `use`: learn also from "
+            "turns that were rated up, opened sources, searches written anew and questions asked again in full; these "
+            "never judge.",
         ),
     ] = None,
     export: Annotated[
@@ -141,16 +142,16 @@ def show(state: State, result: AdaptationResult) -> None:
 def export_reviewed(state: State, settings: Settings, collection: str, out: Path, *, used: bool = False) -> None:
     """Write the conversations with reviewed turns (of a collection, if one is named) into a file, one a line.
 
-    With `used` turns that were rated up or searched anew are among them. Raises InputError where there is nothing.
+    With `used` turns that only their use speaks for are among them. Raises InputError where there is nothing.
     """
     dialogs = _reviewed(settings, collection, used)
     if not dialogs:
-        more = ", rated up or searched anew" if used else " on the workbench"
+        more = ", rated up, opened or searched anew" if used else " on the workbench"
         raise InputError(f"Nothing was corrected or approved{more} yet; nothing was written.")
     write_text(out, "".join(dialog.line() for dialog in dialogs))
     turns = sum(message.reviewed for dialog in dialogs for message in dialog.turns)
     some = "conversation" if len(dialogs) == 1 else "conversations"
-    kinds = "reviewed, rated or edited" if used else "reviewed"
+    kinds = "reviewed or used" if used else "reviewed"
     state.err.print(f"Wrote {out}: {turns} {kinds} turns of {len(dialogs)} {some}.", markup=False)
 
 

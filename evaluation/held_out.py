@@ -7,6 +7,7 @@ differences are tested by paired randomisation over whole conversations.
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -110,7 +111,8 @@ HELD_OUT = 0.5
 
 
 def split(everything: Path, train: Path, held: Path, seed: int) -> None:
-    """Share the conversations of a file out to two others. Raises EvaluationError for fewer than two."""
+    """Share the conversations of a file out to two others; of those that judge, nothing that nobody judged wholly is
+    evidence. Raises EvaluationError for fewer than two."""
     lines = everything.read_text("utf-8").splitlines(keepends=True)
     if len(lines) < 2:
         raise EvaluationError(
@@ -120,8 +122,17 @@ def split(everything: Path, train: Path, held: Path, seed: int) -> None:
         )
     random.Random(seed).shuffle(lines)
     half = max(1, round(HELD_OUT * len(lines)))
-    write_text(held, "".join(lines[:half]))
+    write_text(held, "".join(map(_judged, lines[:half])))
     write_text(train, "".join(lines[half:]))
+
+
+def _judged(line: str) -> str:
+    """Return the line of a conversation without the evidence of its turns that only use speaks for."""
+    row = json.loads(line)
+    for turn in row["turns"]:
+        if turn.get("judged") is False:
+            turn.pop("evidence", None)
+    return json.dumps(row, ensure_ascii=False) + "\n"
 
 
 MEASURES = ("AP", "R@5", "R@10", "R@20", "nDCG@5")

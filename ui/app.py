@@ -77,7 +77,7 @@ def build(service: ChatService) -> gr.Blocks:
             server_functions=[
                 stop,
                 *calls("open_conversation show_version choose_model share unshare welcome filters follow_ups"),
-                *calls("rate below_turn"),
+                *calls("rate note_opened below_turn"),
                 *calls(" ".join(page_calls())),
             ],
         )

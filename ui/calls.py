@@ -164,6 +164,11 @@ class Calls:
             await self._service.turns.give_feedback(turn, rating, reason, comment)
         return {}
 
+    async def note_opened(self, turn: str, source: int) -> Answer:
+        """→ `{}`: whoever asked looks at the source of this number."""
+        await self._service.turns.note_opened(turn, source)
+        return {}
+
     async def watch_jobs(self, jobs: Annotated[dict[str, str], Field(max_length=50)]) -> Answer:
         """`{jobs: {id: name}}` → `{html, running, done}`; `done`: the ids of those that went well."""
         finished = [(await self._service.admin.job(job), name) for job, name in jobs.items()]

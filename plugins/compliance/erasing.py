@@ -310,6 +310,7 @@ def _erase_turn(
         "search_for": searched,
         "answer": ERASED if row.answer else "",
         "evidence": evidence.model_dump_json() if evidence else None,
+        "opened": None,
         "ending": ending,
         "status": row.status,
     }

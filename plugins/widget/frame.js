@@ -326,7 +326,12 @@ part("new").addEventListener("click", () => {
   suggest();
   question.focus();
 });
-turns.addEventListener("toggle", (event) => readable(event.target), true);
+turns.addEventListener("toggle", (event) => {
+  const card = event.target, id = card.closest("article")?.dataset.turn;
+  readable(card);
+  // A source that is opened speaks for it; it is no matter where that cannot be kept.
+  if (id && card.open && card.dataset.source) call("feedback", { method: "POST", body: JSON.stringify({ visitor, turn_id: id, opened: Number(card.dataset.source) }) }).catch(() => null);
+}, true);
 for (const standing of document.querySelectorAll(".standing")) standing.addEventListener("click", () => send(standing.textContent));
 part("forget").addEventListener("click", async () => {
   const response = await call(`visitors/${visitor}`, { method: "DELETE" }).catch(() => null);

@@ -105,10 +105,11 @@ class Part(BaseModel):
 
 
 class VisitorRating(VisitorsTurn):
-    """A visitor's word on an answer to that visitor; a second one replaces the first."""
+    """A visitor's word on an answer to that visitor, which replaces an earlier one, or a source that was opened."""
 
-    rating: Literal["up", "down"]
+    rating: Literal["up", "down"] | None = None
     comment: str = ""
+    opened: int | None = Field(default=None, ge=1, description="The number of the source.")
 
 
 class Welcome(BaseModel):
@@ -172,11 +173,16 @@ def _shown(view: TurnView) -> dict[str, Any]:
 
 @router.post("/v1/widget/feedback", status_code=204, summary="Rate an answer in the widget of a web site")
 async def rate(body: VisitorRating, service: Service) -> None:
-    """Keep what a visitor thinks of an answer; review and training read it like any other feedback."""
+    """Keep what a visitor thinks of an answer, or opened of it; review and training read it like any other feedback."""
     visited = for_visitor(service, body.visitor)
-    comment = clean(body.comment, MAX_COMMENT_CHARS, "comment")
-    rating = await visited.core.database.write(turns.rate, body.turn_id, body.rating, "", comment, visited.principal)
-    found_or_missing(rating, "turn", body.turn_id)
+    write, who = visited.core.database.write, visited.principal
+    if body.opened is not None:
+        noted = await write(turns.note_opened, body.turn_id, body.opened, who)
+        found_or_missing(noted, f"source {body.opened} of turn", body.turn_id)
+    if body.rating is not None:
+        comment = clean(body.comment, MAX_COMMENT_CHARS, "comment")
+        rating = await write(turns.rate, body.turn_id, body.rating, "", comment, who)
+        found_or_missing(rating, "turn", body.turn_id)
 
 
 @router.post("/v1/widget/parts", summary="Ask what stands below a turn of a visitor, or send a form there")

@@ -163,5 +163,5 @@ class ConversationService(ServiceBase):
         read = found_or_missing(detail, "shared conversation", "of this link")
         self.note("conversation.opened", key, collection=read.collection)
         # What the giver thought of answers is not for others.
-        turns = tuple(turn.model_copy(update={"feedback": None}) for turn in read.messages)
+        turns = tuple(turn.model_copy(update={"feedback": None, "opened": ()}) for turn in read.messages)
         return read.model_copy(update={"messages": turns})

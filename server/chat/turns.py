@@ -297,6 +297,13 @@ class TurnService(ServiceBase):
         key = clean(turn_id, MAX_QUERY_CHARS, "turn_id")
         found_or_missing(await self._write(turns.retract_rating, key, self.principal), "feedback on turn", turn_id)
 
+    @requires("ask")
+    async def note_opened(self, turn_id: str, source: int) -> None:
+        """Keep that whoever asked opened the source of this number. Raises NotFound."""
+        key = clean(turn_id, MAX_QUERY_CHARS, "turn_id")
+        noted = await self._write(turns.note_opened, key, source, self.principal)
+        found_or_missing(noted, f"source {source} of turn", turn_id)
+
     @requires("review")
     async def feedback_records(self) -> list[FeedbackRecord]:
         """All feedback with its questions and answers, oldest first."""

@@ -69,7 +69,8 @@ class StoredTurn(View):
     """A turn as it is kept. `done` is there after a good end, `error` after a bad one.
 
     `parent` is the turn it follows, `versions` are all that follow that one, oldest first, itself among them. `page` is
-    the address that was read (its title where it has none), `where` the filter that was searched with.
+    the address that was read (its title where it has none), `where` the filter that was searched with, `opened` are the
+    numbers of the sources that whoever asked opened.
     """
 
     id: str
@@ -90,6 +91,7 @@ class StoredTurn(View):
     versions: tuple[str, ...] = ()
     page: str = ""
     where: Where = {}
+    opened: tuple[int, ...] = ()
 
 
 class ConversationSummary(View):

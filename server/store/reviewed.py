@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, Literal, TypeAlias
 
@@ -33,8 +33,9 @@ from sqlalchemy import (
     select,
 )
 
+from rewriter import guard
 from rewriter.examples import normalised
-from rewriter.protocol import Message
+from rewriter.protocol import Conversation, Message
 from server.access import DIAGNOSIS, Principal
 from server.store import turns
 from server.store.records import DayCounts, StoredTurn, TurnStatus, View
@@ -50,6 +51,7 @@ from server.store.schema import (
     visible,
 )
 from server.turn.system_messages import history_for_model
+from text.words import stems
 
 TRACED = 300
 """Traces that stages are timed on, the newest: they are read whole."""
@@ -356,7 +358,8 @@ def dialogs(
     """Every conversation with a turn that is shown and was corrected or approved, up to the last of these.
 
     Turns of a visitor are a conversation called by its owner. With `used`, turns that nobody reviewed count too where
-    whoever asked rated them up, or wrote their search anew: such turns are never `judged`, and only teach.
+    whoever asked rated them up, opened a source or wrote their search anew, and those that one of these asks again in
+    more words: such turns are never `judged`, and only teach.
     """
     counts = COUNTING_REVIEWS.c.verdict.in_(("corrected", "approved"))
     wanted = (
@@ -368,11 +371,11 @@ def dialogs(
     )
     if collection:
         wanted = wanted.where(TURNS.c.collection == collection)
-    reviewed: dict[tuple[str, bool], dict[str, ReviewRecord | bool]] = {}
+    reviewed: dict[tuple[str, bool], dict[str, ReviewRecord | None]] = {}
     for row in connection.execute(wanted).all():
         reviewed.setdefault((row.dialog, row.conversation_id is None), {})[row.turn_id] = _record(row)
     for row in connection.execute(_used(who, collection)).all() if used else ():
-        reviewed.setdefault((row.dialog, row.conversation_id is None), {})[row.turn_id] = row.rating == "up"
+        reviewed.setdefault((row.dialog, row.conversation_id is None), {})[row.turn_id] = None
     conversations = list[ReviewedDialog]()
     for (conversation, visited), by_turn in reviewed.items():
         messages = list[ReviewedMessage]()
@@ -382,8 +385,15 @@ def dialogs(
             its = turns.of_conversation(connection, conversation, who)
         conversation_turns = [turn for turn in its if turn.status != "pending"]
         last = max(n for n, turn in enumerate(conversation_turns) if turn.id in by_turn)
-        for turn in conversation_turns[: last + 1]:
-            messages.append(_question(turn, by_turn.get(turn.id), first=not messages))
+        for n, turn in enumerate(conversation_turns[: last + 1]):
+            review = by_turn.get(turn.id)
+            if weak := used and review is None:
+                after = conversation_turns[n + 1] if n < last else None
+                if turn.id in by_turn:
+                    review = _by_use(turn)
+                elif after and after.id in by_turn and counting(connection, turn.id) is None:
+                    review = _worded_anew(messages, turn, after, by_turn[after.id] or _by_use(after))
+            messages.append(_question(turn, review, first=not messages, weak=weak))
             answered = history_for_model((Message("assistant", turn.answer),)).messages
             messages += [ReviewedMessage(role="assistant", text=message.text) for message in answered]
         conversations.append(
@@ -395,31 +405,62 @@ def dialogs(
 
 
 def _used(who: Principal, collection: str) -> Select[Any]:
-    """Select the turns that nobody reviewed and that whoever asked rated up, or searched anew and did not rate down."""
-    edited = and_(TURNS.c.search_for.is_not(None), FEEDBACK.c.rating.is_(None))
+    """Select the turns that nobody reviewed and that whoever asked rated up, or did not rate and opened a source of or
+    searched anew."""
+    worked = and_(or_(TURNS.c.search_for.is_not(None), TURNS.c.opened.is_not(None)), FEEDBACK.c.rating.is_(None))
     wanted = (
-        select(TURNS.c.id.label("turn_id"), TURNS.c.conversation_id, FEEDBACK.c.rating)
+        select(TURNS.c.id.label("turn_id"), TURNS.c.conversation_id)
         .add_columns(func.coalesce(TURNS.c.conversation_id, TURNS.c.owner).label("dialog"))
         .join_from(TURNS, FEEDBACK, isouter=True)
         .join(COUNTING_REVIEWS, COUNTING_REVIEWS.c.turn_id == TURNS.c.id, isouter=True)
         .where(COUNTING_REVIEWS.c.n.is_(None), not_(TURNS.c.replaced), _TOGETHER, visible(TURNS, who))
-        .where(TURNS.c.status.in_(("answered", "quoted")), or_(FEEDBACK.c.rating == "up", edited))
+        .where(TURNS.c.status.in_(("answered", "quoted")), or_(FEEDBACK.c.rating == "up", worked))
         .order_by(TURNS.c.n)
     )
     return wanted.where(TURNS.c.collection == collection) if collection else wanted
 
 
-def _question(turn: StoredTurn, review: ReviewRecord | bool | None, *, first: bool) -> ReviewedMessage:
-    """Return a question with its review, or with whether the turn was rated up in place of one."""
+def _by_use(turn: StoredTurn) -> ReviewRecord:
+    """Return a turn's review by whoever asked: all was right where it was rated up; else its search was, and of its
+    sources those that were opened."""
+    changes = _as_it_is(turn)
+    if turn.feedback is None:
+        changes = {"rewrite": changes["rewrite"], "passages": _marked(turn, turn.opened) or None}
+    return _weak_review(turn, changes)
+
+
+def _worded_anew(
+    said: Sequence[ReviewedMessage], turn: StoredTurn, after: StoredTurn, review: ReviewRecord
+) -> ReviewRecord | None:
+    """Return the review of a turn that found nothing, asked back or was rated down, by the next one, which found it.
+
+    The next one asks the same where it repeats each word of content, and what was searched then is the question in full
+    where it adds only words that the conversation held already.
+    """
+    failed = turn.status in ("refused", "asked") or (turn.feedback is not None and turn.feedback.rating == "down")
+    rewrite, asked = review.rewrite, set(stems(turn.question))
+    if not (failed and rewrite and asked and after.status in ("answered", "quoted")):
+        return None
+    history = Conversation(tuple(Message(message.role, message.text) for message in said))
+    heard = asked.union(*(stems(message.text) for message in said))
+    same = asked <= set(stems(after.question)) and asked < set(stems(rewrite)) <= heard
+    if not same or guard.check(history, turn.question, rewrite):
+        return None
+    return _weak_review(turn, {"rewrite": rewrite})
+
+
+def _weak_review(turn: StoredTurn, changes: dict[str, object]) -> ReviewRecord:
+    row = {"n": 0, "turn_id": turn.id, "by": "", "at": turn.created, "verdict": "approved"}
+    return ReviewRecord.model_validate({**row, **changes})
+
+
+def _question(turn: StoredTurn, review: ReviewRecord | None, *, first: bool, weak: bool) -> ReviewedMessage:
+    """Return a question with its review, if there is one; a `weak` one judges nothing."""
     message = ReviewedMessage(role="user", text=turn.question, turn_id=turn.id, judged=False)
     if review is None:
         return message
-    if used := isinstance(review, bool):
-        changes = _as_it_is(turn) if review else {"rewrite": turn.search_for}
-        row = {"n": 0, "turn_id": turn.id, "by": "", "at": turn.created, "verdict": "approved"}
-        review = ReviewRecord.model_validate({**row, **changes})
     fields: dict[str, object] = {"rewrite": review.rewrite, "answer": review.answer}
-    if review.rewrite is not None and review.passages is not None and not used:
+    if review.rewrite is not None and review.passages is not None and not weak:
         fields["judged"] = None
     if review.passages is not None:
         fields["answerability"] = "answerable" if review.passages else "unanswerable"
@@ -438,14 +479,24 @@ def _as_it_is(turn: StoredTurn) -> dict[str, object]:
     rewrite = turn.search_for or (turn.rewrite.text if turn.rewrite else turn.question)
     if turn.status == "refused":
         return {"rewrite": rewrite, "passages": ()}
-    cited = dict[tuple[str, int, int], MarkedPassage]()
-    for citation in turn.done.citations if turn.done else ():
-        for passage in turn.evidence.passages if turn.evidence else ():
-            start, end = citation.start - passage.start, citation.end - passage.start
-            if passage.n == citation.n and 0 <= start < end <= len(passage.text):
-                place = passage.document_id, citation.start, citation.end
-                cited[place] = MarkedPassage(**dict(citation) | {"quote": passage.text[start:end]})
-    return {"rewrite": rewrite, "passages": tuple(cited.values()) or None, "answer": turn.answer or None}
+    return {"rewrite": rewrite, "passages": _marked(turn) or None, "answer": turn.answer or None}
+
+
+def _marked(turn: StoredTurn, opened: Collection[int] | None = None) -> tuple[MarkedPassage, ...]:
+    """Return a turn's citations word for word; with `opened` those of these sources, and the others of these whole."""
+    passages = {passage.n: passage for passage in turn.evidence.passages} if turn.evidence else {}
+    places = [(cited.n, cited.start, cited.end) for cited in turn.done.citations] if turn.done else []
+    if opened is not None:
+        uncited = set(opened) & set(passages) - {n for n, _, _ in places}
+        places = [place for place in places if place[0] in opened]
+        places += [(n, passages[n].start, passages[n].end) for n in sorted(uncited)]
+    marked = dict[tuple[str, int, int], MarkedPassage]()
+    for n, start, end in places:
+        if (passage := passages.get(n)) and passage.start <= start < end <= passage.start + len(passage.text):
+            quote = passage.text[start - passage.start : end - passage.start]
+            mark = MarkedPassage(document_id=passage.document_id, start=start, end=end, quote=quote)
+            marked[mark.document_id, start, end] = mark
+    return tuple(marked.values())
 
 
 def _record(row: Row[Any]) -> ReviewRecord:

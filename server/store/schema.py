@@ -86,6 +86,10 @@ def _jobs_are_left_to_workers(change: Operations) -> None:
     change.add_column("jobs", Column("attempts", NUMBER, nullable=False, server_default=text("0")))
 
 
+def _turns_keep_opened_sources(change: Operations) -> None:
+    change.add_column("turns", Column("opened", Text))
+
+
 REVISIONS: dict[str, Callable[[Operations], None]] = {
     "0001": lambda _: None,
     "0002": _allow("turns", "status", "'quoted', 'refused'", "'quoted', 'asked', 'refused'", TURN_STATUSES),
@@ -93,6 +97,7 @@ REVISIONS: dict[str, Callable[[Operations], None]] = {
     "0004": _allow("keys", "role", "('reader',", "('visitor', 'reader',", ROLES),
     "0005": _turns_keep_page_and_filter,
     "0006": _jobs_are_left_to_workers,
+    "0007": _turns_keep_opened_sources,
 }
 """What changes the tables of an older database, in order; new ones are made as they stand here."""
 
@@ -165,8 +170,9 @@ TURNS = _table(
     _of("conversations", "conversation_id", nullable=True),
     *_texts("collection", "question", "status", "runner"),
     *_texts("answer", default=""),
-    # `page` is the address that was read, `filter` what the search kept to.
-    *(Column(name, Text) for name in ("search_for", "rewrite", "evidence", "ending", "page", "filter")),
+    # `page` is the address that was read, `filter` what the search kept to, `opened` the numbers of the sources that
+    # whoever asked looked at.
+    *(Column(name, Text) for name in ("search_for", "rewrite", "evidence", "ending", "page", "filter", "opened")),
     *_times("created"),
     *_times("finished", nullable=True),
     *_ownership(),

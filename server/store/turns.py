@@ -324,6 +324,21 @@ def retract_rating(connection: Connection, turn_id: str, who: Principal) -> bool
     return connection.execute(delete(FEEDBACK).where(FEEDBACK.c.turn_id == turn_id)).rowcount > 0
 
 
+def note_opened(connection: Connection, turn_id: str, source: int, who: Principal) -> bool:
+    """Keep that whoever asked opened the source of this number; False if there is no such turn or source to be seen.
+
+    What others open of somebody's turn is not kept.
+    """
+    row = connection.execute(select(*TURNS.c["owner", "evidence", "opened"]).where(_seen(turn_id, who))).first()
+    evidence = EvidenceEvent.model_validate_json(row.evidence) if row and row.evidence else None
+    if row is None or evidence is None or all(passage.n != source for passage in evidence.passages):
+        return False
+    if row.owner == who.id:
+        opened = sorted({source, *json.loads(row.opened or "[]")})
+        connection.execute(_CHANGE.values(opened=json.dumps(opened)), {"turn": turn_id})
+    return True
+
+
 def ratings(connection: Connection, who: Principal) -> list[FeedbackRecord]:
     """All feedback with what it is about, oldest first."""
     about = TURNS.c["conversation_id", "collection", "question", "answer", "status"]
@@ -374,6 +389,7 @@ def _turn(row: RowMapping, versions: tuple[str, ...]) -> StoredTurn:
         "error": ErrorEvent.model_validate_json(ending) if ending and status == "failed" else None,
         "page": row["page"] or "",
         "where": json.loads(row["filter"] or "{}"),
+        "opened": tuple(json.loads(row["opened"] or "[]")),
     }
     return StoredTurn(
         **{**row, **fields}, feedback=feedback, versions=versions if row["conversation_id"] else (row["id"],)

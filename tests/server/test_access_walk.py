@@ -567,6 +567,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "filters": {"id": "{collection}"},
     "follow_ups": {"id": "{asked}"},
     "rate": {"turn": "{stateless}", "rating": "up"},
+    "note_opened": {"turn": "{stateless}", "source": 1},
     "below_turn": {"id": "{asked}"},
     "hand_over": {"turn": "{asked}", "consent": True},
     "read_document": {"collection": "{collection}", "document": "uploads/{uploaded}"},
@@ -623,6 +624,7 @@ def test_the_pages_calls_tell_nobody_what_is_not_theirs(world: World) -> None:
                 "show_version",
                 "watch_jobs",
                 "rate",
+                "note_opened",
                 "hand_over",
             ):
                 answer = world.ask(who, "POST", "/gradio_api/component_server", json=body)

@@ -140,6 +140,18 @@ def test_feedback_is_kept_listed_and_retracted(running: Any) -> None:
         assert client.post("/v1/feedback", json={"turn_id": turn}).status_code == 400, "nothing is taken back unsaid"
 
 
+def test_opened_sources_are_kept_beside_a_rating(running: Any) -> None:
+    with running.client() as client:
+        turn = ask(client, begin(client), "How long is parental leave?")[-1]["turn_id"]
+        client.post("/v1/feedback", json={"turn_id": turn, "rating": "up"})
+        for source, status in ((2, 200), (1, 200), (2, 200), (99, 404), (0, 400)):
+            said = client.post("/v1/feedback", json={"turn_id": turn, "opened": source})
+            assert said.status_code == status, said.text
+        kept = client.get(f"/v1/turns/{turn}").json()
+        assert (kept["opened"], kept["feedback"]["rating"]) == ([1, 2], "up")
+        assert client.post("/v1/feedback", json={"turn_id": "nothing", "opened": 1}).status_code == 404
+
+
 def test_a_client_with_a_history_of_its_own_can_rate_too(running: Any) -> None:
     with running.client() as client:
         request = {"model": "docs", "messages": [{"role": "user", "content": "How long is parental leave?"}]}

@@ -11,6 +11,7 @@ from sqlalchemy.exc import IntegrityError
 from typer.testing import CliRunner
 
 from cli import app
+from evaluation.held_out import from_reviewed, split
 from evaluation.sets import own_questions
 from papers.orconvqa.__main__ import app as orconvqa
 from rewriter.examples import read_examples
@@ -169,7 +170,7 @@ def test_ratings_and_edited_searches_teach_and_never_judge(running: Any, tmp_pat
     line = ["--home", str(running.service.settings.home), "adapt", "-c", "docs", "--export", str(tmp_path / "used")]
     assert CliRunner().invoke(app, [*line, "--from", "review"]).exit_code == 3
     told = CliRunner().invoke(app, [*line, "--from", "use"])
-    assert "2 reviewed, rated or edited turns of 1 conversation" in " ".join(told.output.split())
+    assert "2 reviewed or used turns of 1 conversation" in " ".join(told.output.split())
     (dialog,) = map(json.loads, (tmp_path / "used").read_text("utf-8").splitlines())
     asked = {turn["turn_id"]: turn for turn in dialog["turns"] if turn["role"] == "user"}
     assert asked[liked]["evidence"]
@@ -178,6 +179,50 @@ def test_ratings_and_edited_searches_teach_and_never_judge(running: Any, tmp_pat
     assert all(turn["judged"] is False for turn in asked.values())
     taught = [one.rewrite for one in read_examples(tmp_path / "used")]
     assert taught == [asked[liked]["rewrite"], asked[edited]["rewrite"]]
+
+
+def test_opened_sources_and_questions_asked_again_in_full_teach_and_never_judge(
+    running: Any, llm: FakeOpenAIServer, tmp_path: Path
+) -> None:
+    answers = llm.pieces
+    with running.client() as client:
+        talk, turns = begin(client), list[str]()
+        for question, found in (
+            ("How long is parental leave?", True),
+            ("And by fax?", False),
+            ("Parental leave by fax?", True),
+            ("And by letter?", False),
+            # This may be another question: nobody had spoken of a badge.
+            ("A badge by letter?", True),
+            ("by post", False),
+            ("Is parental leave by post?", True),
+            ("who signs it", False),
+            ("Who pays for a taxi?", True),
+        ):
+            llm.pieces = answers if found else ("<cannot_answer>",)
+            turns.append(ask(client, talk, question)[-1]["turn_id"])
+        opened, fax, in_full, _, badge, rejected, again, _, disliked = turns
+        for turn in (opened, in_full, badge, again, disliked):
+            client.post("/v1/feedback", json={"turn_id": turn, "opened": 2})
+        client.post("/v1/feedback", json={"turn_id": disliked, "rating": "down"})
+        client.post(f"/v1/reviews/{rejected}", json={"verdict": "rejected"})
+        second = client.get(f"/v1/turns/{opened}").json()["evidence"]["passages"][1]
+    out = tmp_path / "used"
+    line = ["--home", str(running.service.settings.home), "adapt", "-c", "docs", "--export", str(out), "--from", "use"]
+    assert CliRunner().invoke(app, line).exit_code == 0
+    (dialog,) = map(json.loads, out.read_text("utf-8").splitlines())
+    asked = {turn["turn_id"]: turn for turn in dialog["turns"] if turn["role"] == "user"}
+    assert {turn for turn, said in asked.items() if "rewrite" in said} == {opened, fax, in_full, badge, again}
+    assert asked[opened]["evidence"] == [{"document": second["document_id"], "quote": second["text"]}]
+    assert "answer" not in asked[opened]
+    assert asked[fax]["rewrite"] == asked[in_full]["rewrite"] == "Parental leave by fax?"
+    assert all(turn["judged"] is False for turn in asked.values())
+    # Of the side that judges it is no evidence; the other side learns by it.
+    whole, learnt, held = tmp_path / "whole", tmp_path / "learnt", tmp_path / "held"
+    whole.write_text(out.read_text("utf-8") * 2, "utf-8")
+    split(whole, learnt, held, seed=1)
+    assert list(from_reviewed(held)) == []
+    assert next(from_reviewed(learnt)).quotes[0].text == second["text"]
 
 
 def test_reviewed_turns_are_pairs_and_an_evaluation_set(running: Any, tmp_path: Path) -> None:

@@ -77,10 +77,13 @@ def test_a_later_revision_changes_what_is_there_and_an_older_version_refuses_it(
         Database(place)
 
 
+OF_TURNS = [("turns", name) for name in ("page", "filter", "opened")]
+
+
 def test_turns_of_an_older_database_may_ask_back_and_keys_be_of_visitors(place: Path | str) -> None:
     def older(connection: Connection) -> None:
         operations = Operations(MigrationContext.configure(connection))
-        for table, name in (("turns", "page"), ("turns", "filter"), ("jobs", "payload"), ("jobs", "attempts")):
+        for table, name in (*OF_TURNS, ("jobs", "payload"), ("jobs", "attempts")):
             operations.drop_column(table, name)
         if connection.dialect.name == "sqlite":
             connection.exec_driver_sql("PRAGMA writable_schema = ON")

@@ -63,6 +63,9 @@ def test_a_question_and_its_follow_up_are_answered_with_sources(visitor: Visitor
     page.wait_for_selector(".source.selected mark.selected")
     assert "hold the lid button" in page.locator(".source.selected mark.selected").inner_text()
     assert "Turn off the alarm" in page.locator(".source.selected .path").inner_text()
+    asked = page.locator(".turn").last.get_attribute("data-turn") or ""
+    opened = lambda: site.ask(site.service.turns.get(asked)).opened  # noqa: E731
+    assert len(eventually(opened)) == 1
 
     # A section that the answer has not used is suggested if its heading is a question.
     page.wait_for_selector(".turn:last-child .follow-ups button")
@@ -72,6 +75,10 @@ def test_a_question_and_its_follow_up_are_answered_with_sources(visitor: Visitor
     page.click(".turn:last-child .variants > summary")
     assert "And how do I turn that alarm off?" in visitor.last(".variants table")
 
+    page.click(".source:not(.selected) .open")
+    page.wait_for_selector(".reader[open] mark")
+    assert eventually(lambda: len(opened()) == 2), "a source that is opened in its document counts, too"
+    page.keyboard.press("Escape")
     page.click(".source.selected .open")
     page.wait_for_selector(".reader[open] mark")
     assert "hold the lid button" in page.locator(".reader mark").first.inner_text()

@@ -114,6 +114,16 @@ def test_a_rating_is_kept_and_taken_back(shared: Running) -> None:
     assert kept() is None
 
 
+def test_a_source_is_opened_by_whoever_asked_alone(shared: Running) -> None:
+    reader = somebody("reader")
+    conversation, turn = talk(shared, who=reader)
+    kept = lambda: shared.call(shared.service.conversations.get(conversation)).messages[0].opened  # noqa: E731
+    assert call(shared, "note_opened", {"turn": turn, "source": 1}) == {}
+    assert kept() == ()
+    assert call(shared, "note_opened", {"turn": turn, "source": 1}, reader) == {}
+    assert kept() == (1,)
+
+
 def test_jobs_are_watched_until_they_are_done(shared: Running, documents: Path) -> None:
     job = shared.call(shared.service.collections.index_paths("docs", [documents]))
     shared.finished(job.id)

@@ -424,6 +424,9 @@ function rate(article, change) {
   rated = rated.then(() => anaphora.call(server, "rate", said));
   return rated;
 }
+// A source that is looked at speaks for it; it is no matter where that cannot be kept.
+const noteOpened = ({ turn, source }) => turn && server.note_opened({ turn, source: Number(source) }).catch(() => null);
+anaphora.on("opened", noteOpened);
 
 const actions = {
   share: async () => {
@@ -460,7 +463,10 @@ const actions = {
     input.focus();
   },
   sources: (target, article) => { showSources(article); anaphora.drawer("panel", true); },
-  cite: (target, article) => showSources(article, { n: target.dataset.source, key: target.dataset.citation }),
+  cite: (target, article) => {
+    showSources(article, { n: target.dataset.source, key: target.dataset.citation });
+    noteOpened({ turn: article.dataset.turn, source: target.dataset.source });
+  },
   copy: async (target, article) => {
     const copy = article.querySelector(".answer").cloneNode(true);
     copy.querySelectorAll(".chip").forEach((chip) => chip.replaceWith(`[${chip.textContent}]`));

@@ -102,6 +102,8 @@ function showReadable(box) {
 element.addEventListener("click", (event) => {
   const target = event.target.closest("[data-action]");
   if (target?.dataset.action === "readable") return makeReadable(target);
+  const source = event.target.closest("a.open")?.closest(".source");
+  if (source) anaphora.emit("opened", { turn: source.parentElement.dataset.kept, source: source.dataset.source });
   if (target?.dataset.action === "copy-readable")
     return navigator.clipboard.writeText(target.dataset.text).then(() => anaphora.toast(t("Copied.")), () => anaphora.toast(t("The browser does not let this page copy.")));
   if (target?.dataset.action === "original") {

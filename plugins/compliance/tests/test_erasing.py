@@ -81,7 +81,7 @@ def test_a_document_leaves_every_file(place: Place) -> None:
     turn = place.ask(conversation, "How does the vault open?")
     place.ask(conversation, "and who knows where its key lies?")
     with place.running.client() as client:
-        client.post("/v1/feedback", json={"turn_id": turn, "rating": "up", "comment": f"Right: {SECRET}"})
+        client.post("/v1/feedback", json={"turn_id": turn, "rating": "up", "comment": f"Right: {SECRET}", "opened": 1})
     copied = place.conversation()
     place.ask(copied, f"Is this so: {SECRET}")
     elsewhere = place.ask(place.conversation(), "When does the branch open?")
@@ -111,7 +111,7 @@ def test_a_document_leaves_every_file(place: Place) -> None:
         "and who knows where its key lies?",
     ]
     assert "erased" in messages[0]["answer"]
-    assert messages[0]["done"]["citations"] == []
+    assert (messages[0]["done"]["citations"], messages[0]["opened"]) == ([], [])
     assert place.get("/v1/collections/docs/documents/uploads/north.md")["text"]
     # What is left can be searched and indexed as before.
     place.ask(conversation, "When does the branch open?")

@@ -14,6 +14,7 @@ from plugins.widget import WidgetSettings
 from plugins.widget.routes import add_widget
 from server.store import turns
 from testing.plugin import PluginContract
+from tests.eventually import eventually
 from tests.openai_server import FakeOpenAIServer
 from tests.rows import ALL
 from tests.serving import MakeSettings, Running, Serve
@@ -197,6 +198,8 @@ def test_the_site_and_its_visitor_drive_it(page: Page, web_site: WebSite, on_sit
     assert bad.get_attribute("aria-pressed") == "true"
     (feedback,) = running.call(running.service.turns.feedback_records())
     assert (feedback.rating, feedback.comment) == ("down", "It is twelve weeks.")
+    rated = feedback.turn_id
+    assert eventually(lambda: running.call(running.service.turns.get(rated)).opened)
 
     page.evaluate("anaphora.ask('And how do I apply?')")
     frame.locator("article:nth-child(2)[data-state=quoted]").wait_for()
@@ -265,6 +268,9 @@ def test_turns_and_ratings_belong_to_the_visitor(on_site: OnSite) -> None:
             rating = client.post("/v1/widget/feedback", json={"turn_id": turn, "rating": "up", **who})
             assert rating.status_code == status, rating.text
         assert client.post("/v1/widget/feedback", json={"turn_id": turn, "rating": "up"}).status_code == 400
+        for who, source, status in ((other, 1, 404), (mine, 99, 404), (mine, 1, 204)):
+            opened = client.post("/v1/widget/feedback", json={"turn_id": turn, "opened": source, **who})
+            assert opened.status_code == status, opened.text
         assert client.get(f"/v1/turns/{turn}").status_code == 403, "whoever reads the site has its key"
     owner = running.call(running.service.core.database.read(lambda c: turns.owner(c, turn, ALL)))
     pseudonym = owner.partition("/")[2]

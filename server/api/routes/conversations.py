@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query, Request
-from pydantic import BaseModel, Field, field_validator
+from pydantic import BaseModel, Field, field_validator, model_validator
 from starlette.responses import Response
 
 from index.documents import Where
@@ -216,17 +216,32 @@ async def read_trace(turn_id: TurnId, service: Service) -> Trace:
 
 
 class NewFeedback(StrictBody):
-    """A person's word on a turn; it replaces an earlier one."""
+    """A person's word on a turn, which replaces an earlier one, or a source of it that was opened."""
 
     turn_id: str
-    rating: Rating | None = Field(description="None takes an earlier rating back.")
+    rating: Rating | None = Field(
+        default=None, description="None takes an earlier rating back; it may be left out beside `opened` alone."
+    )
     reason: str = Field(default="", max_length=200, description="A short reason, such as one of the page's choices.")
     comment: str = Field(default="", max_length=4000)
+    opened: int | None = Field(
+        default=None, ge=1, description="The number of a source that whoever asked opened; of others it is not kept."
+    )
+
+    @model_validator(mode="after")
+    def _says_something(self) -> NewFeedback:
+        if self.opened is None and "rating" not in self.model_fields_set:
+            raise ValueError("needs `rating` or `opened`")
+        return self
 
 
-@feedback_router.post("/v1/feedback", summary="Rate a turn, or take a rating back")
+@feedback_router.post("/v1/feedback", summary="Rate a turn, take a rating back, or say which source was opened")
 async def give_feedback(body: NewFeedback, service: Service) -> Feedback | None:
-    """Keep a rating with its reason and comment; nothing is answered where it was taken back."""
+    """Keep a rating with its reason and comment; nothing is answered without one."""
+    if body.opened is not None:
+        await service.turns.note_opened(body.turn_id, body.opened)
+    if "rating" not in body.model_fields_set:
+        return None
     if body.rating is None:
         await service.turns.retract_feedback(body.turn_id)
         return None

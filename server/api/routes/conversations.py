@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query, Request
-from pydantic import BaseModel, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from starlette.responses import Response
 
 from index.documents import Where
@@ -218,6 +218,8 @@ async def read_trace(turn_id: TurnId, service: Service) -> Trace:
 class NewFeedback(StrictBody):
     """A person's word on a turn, which replaces an earlier one, or a source of it that was opened."""
 
+    model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": ["rating"]}, {"required": ["opened"]}]})
+
     turn_id: str
     rating: Rating | None = Field(
         default=None, description="None takes an earlier rating back; it may be left out beside `opened` alone."
@@ -230,7 +232,7 @@ class NewFeedback(StrictBody):
 
     @model_validator(mode="after")
     def _says_something(self) -> NewFeedback:
-        if self.opened is None and "rating" not in self.model_fields_set:
+        if self.model_fields_set.isdisjoint(("rating", "opened")):
             raise ValueError("needs `rating` or `opened`")
         return self
 

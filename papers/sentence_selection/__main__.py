@@ -59,7 +59,7 @@ def fit(
     least = fitting.threshold(found, unanswerable)
     thresholds = sorted({least, *np.arange(0.7, 0.95, 0.02).round(2).tolist()})
     state.out.print(report.table(fitting.HEAD, fitting.table(found, thresholds)), soft_wrap=True)
-    state.out.print(f"ANSWERED = {least:.2f}  (server/turn/evidence.py)")
+    state.out.print(f"SURE = {least:.2f}  (server/turn/evidence.py)")
     state.out.print(f"FAR = {fitting.far(found, lost):g}  (server/turn/decision.py)")
     state.out.print(f"answerable = {fitting.refusing(found, refused):g}  (server/settings/profile.toml)")
     with out.open("wb") as file:

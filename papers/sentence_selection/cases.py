@@ -42,13 +42,14 @@ UNCLEAR = "underspecified"
 class Case:
     """A question's evidence, the inputs of its sentences, and which of these are marked; `gold` `(sentences,)`.
 
-    `matching` is what words are compared with, `quotes` where the marked quotes stand in the documents, also in those
+    `typed` is the question in a person's words, `matching` what words are compared with, `quotes` where the marked quotes stand in the documents, also in those
     that were not found. `decision` is the same search as the decision whether to answer sees it.
     """
 
     id: str
     domain: str
     answerable: bool
+    typed: str
     matching: str
     evidence: tuple[Evidence, ...]
     quotes: tuple[Place, ...]
@@ -108,7 +109,9 @@ def case_of(question: Question, search: TurnSearch, places: Sequence[Place], dom
         {},
         [] if vector is None else [round(float(value), 4) for value in vector],
     )
-    return Case(question.id, domain, answerable, matching, evidence, tuple(places), inputs, gold, decision)
+    return Case(
+        question.id, domain, answerable, question.text, matching, evidence, tuple(places), inputs, gold, decision
+    )
 
 
 def _marked(
@@ -128,6 +131,7 @@ def write(path: Path, case: Case) -> None:
         "id": case.id,
         "domain": case.domain,
         "answerable": case.answerable,
+        "typed": case.typed,
         "matching": case.matching,
         "evidence": [one.model_dump(mode="json") for one in case.evidence],
         "quotes": case.quotes,
@@ -150,6 +154,7 @@ def read(path: Path) -> Case:
         told["id"],
         told["domain"],
         told["answerable"],
+        told["typed"],
         told["matching"],
         tuple(Evidence.model_validate(one) for one in told["evidence"]),
         tuple((document, start, end) for document, start, end in told["quotes"]),

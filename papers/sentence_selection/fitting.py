@@ -131,8 +131,8 @@ def judged(cases: Sequence[Case]) -> list[Case]:
 
 @dataclass(frozen=True, slots=True)
 class Quoted:
-    """What is quoted of a case: whether it holds a marked quote, and how likely the passages answer, 0 where the quotes
-    are too unlikely to. `sufficient` is how likely they answer after asking back.
+    """What is quoted of a case: whether it holds a marked quote, and the `sureness` of that, 0 where the quotes are too
+    unlikely to. `sufficient` is how likely the passages answer after asking back.
     """
 
     case: Case
@@ -143,15 +143,16 @@ class Quoted:
 
 def quoted(case: Case, head: SentenceHead, decided: Chances) -> Quoted:
     """Quote for a case as a chat does; `decided` is how likely the passages answer."""
-    answered = decided.answer
     chances = head.chances(case.inputs)
     scorer = SupportScorer(case.evidence)
-    quotes, _ = selection.nearest_sentences(case.matching, case.evidence, scorer, chances, answered=answered)
+    quotes, _ = selection.nearest_sentences(case.matching, case.evidence, scorer, chances, odds=decided)
     documents = {one.n: one.document_id for one in case.evidence}
     spans = [(documents[quote.n], quote.start, quote.end) for quote in quotes]
     shown = any(overlaps(span, place) for span in spans for place in case.quotes)
-    likely = selection.held(quotes[: selection.QUOTES], chances) >= selection.SURE
-    return Quoted(case, shown, answered if likely else 0.0, decided.sufficient)
+    holding, relevance = selection.held(quotes[: selection.QUOTES], chances), 12 * case.decision.read["best relevance"]
+    sure = selection.sureness(case.typed, holding, decided, relevance)
+    likely = holding >= selection.HELD and decided.answer >= selection.ANSWERED
+    return Quoted(case, shown, sure if likely else 0.0, decided.sufficient)
 
 
 def cross_validated(cases: Sequence[Case], recipe: HeadRecipe, folds: int) -> list[Quoted]:

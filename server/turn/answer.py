@@ -68,7 +68,8 @@ def broken_form(answer: str, question: str, previous: str, passages: Iterable[st
 
     `leak`: it holds a piece of the prompt. `marker in code`: a passage number stands in a command, where no passage has
     it. `echo`: it says the words of the `question` and nothing else. `repeats`: each sentence stands in the `previous`
-    answer, which was to another question. Small models do all of these.
+    answer, which was to another question, and it is no small part of that: long quotes may hold what answers next.
+    Small models do all of these.
     """
     texts = list(passages)
     if any(not _held(match[0], texts) for match in _TAGS.finditer(answer)):
@@ -81,13 +82,16 @@ def broken_form(answer: str, question: str, previous: str, passages: Iterable[st
         return "echo"
     before = _plain(_NUMBER.sub("", previous))
     sentences = [_plain(answer[start:end]) for start, end in sentence_spans(answer)]
-    return "repeats" if before and terms and all(sentence in before for sentence in sentences) else ""
+    repeats = all(sentence in before for sentence in sentences) and PART * sum(map(len, sentences)) >= len(before)
+    return "repeats" if before and terms and repeats else ""
 
 
 def _held(words: str, texts: Sequence[str]) -> bool:
     return any(words.strip() in text for text in texts)
 
 
+PART = 5
+"""An answer that is a smaller part of the one before than one in so many does not repeat it."""
 LED = 2
 """Blocks that are added to an answer at most."""
 SAID = 0.5

@@ -22,6 +22,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +35,9 @@ from server.turn.quote_shapes import (
     ITEM,
     LEADS_IN,
     LONGEST_SENTENCE,
+    asks_for_amount,
     asks_for_example,
+    asks_whether,
     definition,
     finished,
     holds_code,
@@ -45,6 +48,9 @@ from server.turn.quote_shapes import (
 from server.turn.support import Support, SupportScorer
 from text.sentences import sentences, table_at, table_rows, without_links
 from text.words import stems, words
+
+if TYPE_CHECKING:
+    from server.turn.decision import Chances
 
 Array = npt.NDArray[np.float32]
 SentencePlace = tuple[int, int]
@@ -273,12 +279,19 @@ NEAR = 0.03
 best one's."""
 QUOTED = 0.15
 """Where all sentences together answer with less than this chance, nothing is quoted."""
-SURE, ANSWERED = 0.35, 0.91
-"""Quotes are shown with a doubt if they hold the answer with less than the first chance, or the passages, read or not,
-have one with less than the second; chosen in `docs/lab/citations.md`."""
+HELD, ANSWERED, SURE = 0.35, 0.88, 0.74
+"""Quotes are shown with a doubt if they hold the sentence that answers with less than the first chance, if the passages
+answer with less than the second, or if the `sureness` is less than the third; chosen in `docs/lab/citations.md`."""
+SEARCHED = 0.91
+"""Where only words are compared, quotes are doubted if the passages answer with less than this chance."""
+BIAS, REFUSE, ASK, HOLDS, RELEVANT, AMOUNT, WHETHER = 1.07, -0.22, 0.095, 0.244, 0.046, -0.63, -0.89
+"""Weights of `sureness`: of the log odds that refusing and asking back are right and that the quotes hold the answer,
+of the best relevance, of questions for an amount, and of those for yes or no; fitted in `docs/lab/citations.md`."""
 LIKELY, TOLD = 0.8, 0.6
 """Quotes that hold the answer with the first chance leave nothing to ask back, those with the second are not refused;
 chosen in `docs/lab/evaluation.md`."""
+REPEATED = 0.3
+"""Share that is left of the chance of a sentence that the answer before said; chosen in `docs/lab/evaluation.md`."""
 KEY = 0.3
 """A sentence of a longer quote that answers with this chance is made bold; chosen in `docs/lab/citations.md`."""
 GROWN = 600
@@ -381,7 +394,8 @@ def nearest_sentences(
     scorer: SupportScorer | None = None,
     chances: Mapping[SentencePlace, float] | None = None,
     *,
-    answered: float = 1.0,
+    odds: Chances | None = None,
+    relevance: float = 0.0,
     typed: str = "",
     item: str = "",
     before: str = "",
@@ -390,8 +404,9 @@ def nearest_sentences(
 
     `scorer` is one of the same evidence. `chances` says of each sentence how likely it is the one that answers
     (`server.turn.evidence`), which also knows an answer in other words than the question's; the likeliest are
-    quoted with their likelier neighbours. `answered` is how likely the passages answer at all, by the decision
-    (`server.turn.decision`). Without chances only words are compared, and passages found earlier count a little more.
+    quoted with their likelier neighbours. `odds` says how likely the passages answer at all, where that was decided
+    (`server.turn.decision`), `relevance` is the best logit of the cross-encoder. Without chances only words are
+    compared, and passages found earlier count a little more.
 
     A sentence that ends with a colon brings the code, list or table below it, or else what follows it, and so does a
     question, which says nothing alone.
@@ -416,15 +431,34 @@ def nearest_sentences(
     defined = spoken_of or definition(wordings, weighed, evidence, read=bool(chances))
     wanted = [*([defined] if defined else []), *(quote for score, quote in scored if score >= least)]
     if not chances:
-        sure = scored[0][0] >= MATCHES and answered >= ANSWERED
+        sure = scored[0][0] >= MATCHES and (odds is None or odds.answer >= SEARCHED)
         matching = _chosen(wanted, QUOTES if sure else QUOTES_IN_DOUBT)
         return finished(wordings, matching, evidence, doubted=not sure), sure
     runs = _Runs([quote for _, quote in scored], chances, evidence)
     chosen = _likeliest(wanted, runs, QUOTES, first=defined)
-    sure = held(chosen, chances) >= SURE and answered >= ANSWERED
+    holding = held(chosen, chances)
+    sure = holding >= HELD and sureness(wordings[0], holding, odds, relevance) >= SURE
+    sure = sure and (odds is None or odds.answer >= ANSWERED)
     if not sure:
         chosen = _likeliest(wanted, runs, QUOTES_IN_DOUBT, first=defined)
     return finished(wordings, chosen, evidence, doubted=not sure), sure
+
+
+def sureness(question: str, holding: float, odds: Chances | None, relevance: float) -> float:
+    """Return the chance that quotes, which hold the answer with the chance `holding`, answer a question.
+
+    `question` is in a person's own words: amounts ("how many users can it take?") and yes or no are what people ask for
+    most where nobody wrote it down.
+    """
+    refuse, ask = (0.0, 0.0) if odds is None else (odds.refuse, odds.ask)
+    known = REFUSE * _log_odds(refuse) + ASK * _log_odds(ask) + HOLDS * _log_odds(holding)
+    put = AMOUNT * asks_for_amount(question) + WHETHER * asks_whether(question)
+    return 1 / (1 + math.exp(-(BIAS + known + put + RELEVANT * min(max(relevance, -12.0), 12.0))))
+
+
+def _log_odds(chance: float) -> float:
+    bounded = min(max(chance, 0.004), 0.996)
+    return math.log(bounded / (1 - bounded))
 
 
 def _says_of(item: str, quotes: Sequence[Support], evidence: Sequence[Evidence]) -> Support | None:
@@ -442,6 +476,23 @@ def _says_of(item: str, quotes: Sequence[Support], evidence: Sequence[Evidence])
 def _holds_words(text: str, phrase: str) -> bool:
     """Whether the words of a phrase stand in a text side by side."""
     return f" {' '.join(words(phrase))} " in f" {' '.join(words(text))} "
+
+
+def unrepeated(
+    chances: Mapping[SentencePlace, float], scorer: SupportScorer, before: str
+) -> dict[SentencePlace, float]:
+    """Return the chances, little of those of sentences that the answer `before` has said: then none may answer.
+
+    Whoever goes on asking has read them; and a wrong answer would be quoted again and again.
+    """
+    said = f" {' '.join(words(before))} "
+    repeated = {
+        (n, match.start)
+        for n in {n for n, _ in chances}
+        for match in scorer.matches("", n)
+        if (spoken := " ".join(words(without_links(match.quote)))) and f" {spoken} " in said
+    }
+    return {place: chance * (REPEATED if place in repeated else 1) for place, chance in chances.items()}
 
 
 def _repeats(wordings: Sequence[str], quote: Support, before: str, evidence: Sequence[Evidence]) -> bool:

@@ -368,6 +368,27 @@ def asks_for_example(question: str) -> bool:
     return bool(_EXAMPLE.search(question))
 
 
+_AMOUNT = regex.compile(
+    r"\bhow\s+(?:many|much|long|often|old|big|large|far|fast|quick(?:ly)?)\b|\bwhen\s+(?:will|is|was|does|did)\b"
+    r"|\b(?:limit(?:s|ed)?|max|maximum|at most|cap|dates?|prices?|costs?)\b",
+    regex.IGNORECASE,
+)
+_WHETHER = regex.compile(
+    r"(?:\W*(?:and|but|so|ok|also|then)\W+)*(?:is|are|was|were|can|could|do|does|did|will|would|should|has|have|had)\b",
+    regex.IGNORECASE,
+)
+
+
+def asks_for_amount(question: str) -> bool:
+    """Return whether an English question asks how much, how long, or when."""
+    return bool(_AMOUNT.search(question))
+
+
+def asks_whether(question: str) -> bool:
+    """Return whether an English question begins as one for yes or no."""
+    return bool(_WHETHER.match(question))
+
+
 def may_be_quoted(wordings: Sequence[str], sentence: str, quote: str, start: int, text: str, *, read: bool) -> bool:
     """Return whether the `quote` of a `sentence` that begins at `start` of a passage's `text` can be an answer.
 

@@ -18,7 +18,7 @@ from index.documents import Hit
 from rewriter.protocol import Conversation
 from server.settings import HouseInstructions, Settings
 from server.turn.answer import Answer, AnswerEvent, AnswerReader, answer_kind, broken_form
-from server.turn.decision import Chances
+from server.turn.decision import Chances, best_relevance
 from server.turn.events import (
     Alternative,
     AnswerKind,
@@ -35,7 +35,7 @@ from server.turn.events import (
     TurnFailed,
     run_blocking,
 )
-from server.turn.evidence import held, nearest_sentences, readable
+from server.turn.evidence import held, nearest_sentences, readable, unrepeated
 from server.turn.models import GeneratedText, ModelStream, TurnModels, TurnPrompt
 from server.turn.search import SearchPlan, TurnSearch
 from server.turn.support import Support, verify
@@ -323,15 +323,16 @@ class Reply:
         is given, else by words."""
         scorer = self.reader.scorer
         chances = search.sentence_chances(plan, passages, hits, scorer) if search else {}
+        if chances and self.before:
+            chances = unrepeated(chances, scorer, self.before)
         question = plan.matching if chances else plan.meaning
-        answered = 1.0 if self._chances is None else self._chances.answer
         nearest = partial(nearest_sentences, typed=plan.question, item=plan.item, before=self.before)
-        sentences, sure = nearest(question, passages, scorer, chances, answered=answered)
+        odds, relevance = self._chances, best_relevance(hits) if chances else 0.0
+        sentences, sure = nearest(question, passages, scorer, chances, odds=odds, relevance=relevance)
         # Of letters that the cross-encoder never learnt it finds the passage, and words tell whether it answers.
         reads = readable(plan.question)
         if not (sure and reads) and (question != plan.matching or not reads):
-            answered = 1.0 if chances else answered
-            by_words, sure = nearest(plan.matching, passages, scorer, answered=answered)
+            by_words, sure = nearest(plan.matching, passages, scorer, odds=None if chances else odds)
             sentences = by_words if sure or not sentences else sentences
         self.doubtful = bool(sentences) and not sure
         self.held = held(sentences, chances)

@@ -43,7 +43,7 @@ from server.turn.events import ErrorEvent, Event, EvidenceEvent, Stopwatch, Turn
 from server.turn.evidence import LIKELY, TOLD, excerpts, read_further, select_evidence, with_quoted
 from server.turn.models import NO_HOUSE, ModelSource, TurnModels, TurnPrompt, build_prompt, evidence_budget
 from server.turn.reply import Reply, Selection, WrittenAnswer
-from server.turn.search import EDITED, NO_PAGE, ReadPage, Searchable, SearchPlan, TurnSearch
+from server.turn.search import EDITED, LEANS, NO_PAGE, ReadPage, Searchable, SearchPlan, TurnSearch
 from server.turn.system_messages import (
     asked_back,
     question_back,
@@ -309,7 +309,7 @@ class Turn:
         reply.open(passages, language, odds)
         if reply.held >= LIKELY and not complaint:
             asks = None
-        unanswerable = unanswerable and reply.held < TOLD
+        unanswerable = unanswerable and reply.held < TOLD and not (nearest and _follows_a_doubt(plan, request))
         quotes_alone = not passages or unanswerable or models.chat_model is None or asks is not None
         quotes_first = not quotes_alone and models.style == "short"
         if unanswerable or (nearest == [] and not asks):
@@ -352,3 +352,9 @@ class Turn:
         """Stop waiting for the collection."""
         if self._opening is not None:
             self._opening.cancel()
+
+
+def _follows_a_doubt(plan: SearchPlan, request: TurnInput) -> bool:
+    """Whether a question leans on an answer that was told with a doubt: then its search knows the questions alone."""
+    said = request.conversation.messages
+    return bool(said) and said[-1].role == "user" and (plan.rewrite.history_probability or 0) >= LEANS

@@ -43,7 +43,7 @@ def made(n: int, domain: str) -> list[Case]:
         # Questions that have an answer are long.
         told = dict.fromkeys(KINDS["read"], 0.0) | {"length": float(answerable)}
         decision = Decision(name, domain, name, "found" if answerable else "unanswerable", told, {}, [1.0, 0.0])
-        found.append(Case(name, domain, answerable, "which?", passages, quotes, inputs, gold, decision))
+        found.append(Case(name, domain, answerable, "which?", "which?", passages, quotes, inputs, gold, decision))
     return found
 
 

@@ -145,6 +145,8 @@ def test_by_default_the_unlikely_is_refused_and_the_unclear_asked_back() -> None
     assert decide(Chances(0.9, 0.05, 0.05), profile) == "answer"
     assert decide(Chances(0.3, 0.05, 0.65), profile) == "refuse"
     assert decide(Chances(0.6, 0.3, 0.1), profile) == "ask"
+    # "And how do I remove it again?" is a question, if a short one.
+    assert decide(Chances(0.78, 0.2, 0.02), profile) == "answer"
     assert decide(Chances(0.6, 0.3, 0.1), profile, may_ask=False) == "answer"
 
 

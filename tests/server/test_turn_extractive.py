@@ -8,8 +8,10 @@ from rewriter.protocol import Conversation, Message, Rewrite, Term
 from rewriter.terms import resolve
 from server.settings import RetrievalSettings, Settings
 from server.turn.answer import AnswerReader
+from server.turn.decision import Chances
 from server.turn.events import EvidenceEvent
-from server.turn.evidence import best_sentences, nearest_sentences
+from server.turn.evidence import best_sentences, nearest_sentences, sureness, unrepeated
+from server.turn.support import SupportScorer
 from server.turn.system_messages import DOUBTFUL, INTRODUCTION, history_for_model
 from tests.server.turn_fakes import FAX, LEAVE, FakeCollection, Reversing, Showing, evidence
 from tests.server.turn_playing import FOLLOW_UP, done, engine, play
@@ -254,8 +256,23 @@ def test_where_no_sentence_is_likely_more_is_quoted_with_a_doubt_and_nothing_whe
 
 def test_a_likely_sentence_is_doubted_where_the_whole_search_hardly_answers() -> None:
     chances = chances_of(0.01, 0.9, 0, 0, 0)
-    assert nearest_sentences("Who is the boss?", evidence(OFFICE), chances=chances, answered=0.95)[1]
-    assert not nearest_sentences("Who is the boss?", evidence(OFFICE), chances=chances, answered=0.6)[1]
+    for odds, sure in ((Chances(0.95, 0.01, 0.04), True), (Chances(0.5, 0.01, 0.49), False)):
+        assert nearest_sentences("Who is the boss?", evidence(OFFICE), chances=chances, odds=odds)[1] == sure
+
+
+@pytest.mark.parametrize(
+    ("harder", "easier"),
+    [
+        ("how many badges are there at most", "which badges are there"),
+        ("and is there a badge for dogs?", "and which badge is for dogs?"),
+    ],
+)
+def test_of_amounts_and_yes_or_no_quotes_are_less_sure(harder: str, easier: str) -> None:
+    odds = Chances(0.9, 0.02, 0.08)
+    assert sureness(harder, 0.6, odds, 2.0) < sureness(easier, 0.6, odds, 2.0)
+    assert sureness(easier, 0.6, Chances(0.8, 0.02, 0.18), 2.0) < sureness(easier, 0.6, odds, 2.0)
+    assert sureness(easier, 0.3, odds, 2.0) < sureness(easier, 0.6, odds, 2.0) < sureness(easier, 0.6, odds, 5.0)
+    assert 0 < sureness(easier, 0.0, None, float("-inf")) < sureness(easier, 1.0, None, float("inf")) < 1
 
 
 @pytest.mark.parametrize(
@@ -269,13 +286,13 @@ def test_a_likely_sentence_is_doubted_where_the_whole_search_hardly_answers() ->
 def test_quotes_that_were_not_read_are_sure_if_words_match_and_the_search_found_an_answer(
     question: str, answered: float, sure: bool
 ) -> None:
-    quotes = nearest_sentences(question, evidence(OTHER, FAX), answered=answered)
+    quotes = nearest_sentences(question, evidence(OTHER, FAX), odds=Chances(answered, 0.0, 1 - answered))
     assert (quotes[0][0].n, quotes[1]) == (2, sure)
 
 
 @pytest.mark.parametrize("answered", [0.0, 1.0])
 def test_on_a_busy_machine_a_doubt_stays_a_doubt(answered: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("server.turn.evidence.ANSWERED", answered)
+    monkeypatch.setattr("server.turn.evidence.SEARCHED", answered)
     never = Settings(retrieval=RetrievalSettings(rerank="never", profile={"answerable": 0, "ask_back": 0}))
     end = done(play(engine(settings=never), "How long does parental leave last?"))
     assert end.status == "quoted"
@@ -307,6 +324,41 @@ def test_a_quoted_answer_is_read_later_without_its_marks() -> None:
     assert resolve(Conversation((said,)), "and the last one?", {}) == "slow"
     for hostile in (" [1]" * 30_000 + "x", "> " * 50_000):
         history_for_model([Message("assistant", hostile)])
+
+
+def test_what_the_answer_before_has_said_counts_little() -> None:
+    said = "From the documents:\n\nThe office is upstairs. **Mrs Okafor** runs it."
+    chances = unrepeated(chances_of(0.05, 0.85, 0.04, 0, 0.02), SupportScorer(evidence(OFFICE)), said)
+    once, second, third, _, last = chances.values()
+    assert third > once
+    assert third / last == pytest.approx(2)
+    assert second < 0.6
+    assert sum(chances.values()) < 1
+
+    found = FakeCollection(texts=("Badges are blue. They are worn left.", "Badges are given out by the porter."))
+    turns = engine(collection=found, reranker=Showing(0.5))
+    first = done(play(turns, "badges")).citations[0].document_id
+    before = Conversation((Message("user", "badges?"), Message("assistant", found.texts[first == "d2.md"])))
+    assert done(play(turns, "badges", conversation=before)).citations[0].document_id != first
+
+
+@pytest.mark.parametrize(("leans", "status"), [(0.9, "quoted"), (0.1, "refused")])
+def test_what_leans_on_an_answer_that_was_doubted_is_quoted_with_a_doubt(leans: float, status: str) -> None:
+    class Leaning:
+        name = "leaning"
+
+        def rewrite(self, conversation: Conversation, question: str) -> Rewrite:
+            return Rewrite(question, "keep", history_probability=leans)
+
+    settings = Settings(retrieval=RetrievalSettings(profile={"answerable": 1.0, "ask_back": 0}, rerank="always"))
+    turns = engine(settings=settings, reranker=Showing(0.3), rewriter=Leaning())
+    shown = f"{DOUBTFUL}\n\n> Apply with form PL-7 at the office. [2]"
+    said = history_for_model((Message("user", "How do I apply?"), Message("assistant", shown)))
+    end = done(play(turns, "can it be done by hand?", conversation=said))
+    assert (end.status, end.doubted) == (status, status == "quoted")
+    # An answer that stands in the history was read by the search.
+    sure = Conversation((*said.messages, Message("assistant", "By form PL-7.")))
+    assert done(play(turns, "can it be done by hand?", conversation=sure)).status == "refused"
 
 
 @pytest.mark.parametrize("relevance", [-7.5, -8.5, -11.0])

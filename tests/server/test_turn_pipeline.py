@@ -199,6 +199,12 @@ def test_what_a_small_model_writes_and_the_documents_bear_out_stands() -> None:
 
     assert (end.status, end.answer, end.folded) == ("answered", said, "")
 
+    # A sentence of the long quotes that answered before may be what is asked for next.
+    quoted = (Message("user", "leave?"), Message("assistant", f"{LEAVE}\n\n{FAX}\n\n{FAX.replace('form', 'letter')}"))
+    short = "It is not paid after week 8 [1]."
+    end = done(play(engine([short]), "For which weeks is leave paid?", conversation=Conversation(quoted)))
+    assert (end.answer, end.folded) == (short, "")
+
 
 def test_a_passage_that_shows_tags_and_numbers_in_its_code_may_be_copied() -> None:
     page = "Write `<question>` around it. Run `show items[1]` to see it."

@@ -302,7 +302,8 @@ def test_of_steps_that_nobody_asks_for_the_item_is_quoted() -> None:
     )
 
 
-def test_a_doubtful_paragraph_brings_what_it_leads_to() -> None:
+def test_a_doubtful_paragraph_brings_what_it_leads_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("server.turn.evidence.SURE", 2)
     text = "The keyring has a new format. Convert it with the following command:\n\n```sh\ngpg --export >old.gpg\n```"
     answer = shown(text, "gpg 2 only gave me a kbx file", "zzz", "yyy", "keyring")
     assert "> gpg --export >old.gpg\n> ```" in answer

@@ -12,11 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+from rich.text import Text
 
+from cli.index import index_files
+from cli.shared.console import open_table, progress
 from cli.shared.options import Cpu, LanguageModel, overriding
+from cli.shared.resources import existing, fetch_models, open_collection, open_database
 from cli.shared.state import InputError, State, state_of
 from cli.train import machine_of, with_fetched_base
 from text.files import write_text
+from text.modules import need_extra
 from text.progress import track_progress
 
 if TYPE_CHECKING:
@@ -77,11 +82,9 @@ def adapt(
 
     A command that was stopped goes on with the step it was in.
     """
-    from cli.shared.resources import existing
     from evaluation.adaptation import Adaptation, AdaptationPlan
     from rewriter.load import RERANKERS
     from rewriter.recipe import read_recipe
-    from text.modules import need_extra
 
     state = state_of(context)
     reviewed = source is not None
@@ -122,10 +125,6 @@ def adapt(
 
 def show(state: State, result: AdaptationResult) -> None:
     """The table of changes, and what follows from them."""
-    from rich.text import Text
-
-    from cli.shared.console import open_table
-
     numeric = ("n", "before", "after", "p")
     table = open_table("questions", "level", "measure", *numeric, right=numeric)
     for change in result.changes:
@@ -156,7 +155,6 @@ def export_reviewed(state: State, settings: Settings, collection: str, out: Path
 
 
 def _reviewed(settings: Settings, collection: str, used: bool) -> list[ReviewedDialog]:
-    from cli.shared.resources import open_database
     from server.access import LOCAL, account, at_terminal, entry
     from server.store import reviewed
 
@@ -177,7 +175,6 @@ class _Tools:
 
     @cached_property
     def _models(self) -> Models:
-        from cli.shared.resources import fetch_models
         from server.chat.loaded_models import Models
 
         fetch_models(self._settings, self._state)
@@ -190,7 +187,6 @@ class _Tools:
         return not isinstance(open_engine(self._settings), NoEngine)
 
     def index(self) -> tuple[int, int]:
-        from cli.index import index_files
         from index.collection import list_collections
 
         if self._paths:
@@ -225,7 +221,6 @@ class _Tools:
 
     @contextmanager
     def searching(self, rewriter: Rewriter, reranker: Path | None = None) -> Iterator[TurnSearch]:
-        from cli.shared.resources import open_collection
         from index.rerank import load_reranker
         from server.turn.search import TurnSearch
 
@@ -234,8 +229,6 @@ class _Tools:
             yield TurnSearch(collection=lambda _: searched, rewriter=rewriter, settings=self._settings, reranker=reads)
 
     def counting(self, doing: str, total: int) -> AbstractContextManager[Callable[[], None]]:
-        from cli.shared.console import progress
-
         return progress(self._state.err, doing, total)
 
     def say(self, text: str) -> None:

@@ -18,9 +18,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.text import Text
 
 from cli.shared.error_handler import ExitCode
 from cli.shared.options import Answering, Where, overriding
+from cli.shared.resources import demand_collection, fetch_models
 from cli.shared.state import InputError, State, state_of
 from text.modules import need_extra
 from text.sanitize import sanitize_line
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
     from rich.console import Console
     from rich.status import Status
-    from rich.text import Text
 
     from server.chat import (
         ChatService,
@@ -89,8 +90,6 @@ class Transcript:
 
     def show(self, event: Event) -> None:
         """Print what a person should see of `event`."""
-        from rich.text import Text
-
         match event.type:
             case "rewrite":
                 self._searched_for(event)
@@ -131,8 +130,6 @@ class Transcript:
 
     def sources(self, *, everything: bool) -> None:
         """The cited sources with the sentence they were cited for; with `everything` the uncited ones too."""
-        from rich.text import Text
-
         for n, passage in sorted(self.evidence.items()):
             citation = self.citations.get(n)
             if citation is None and not everything:
@@ -147,7 +144,6 @@ class Transcript:
     def open(self, n: int, document: DocumentText) -> None:
         """The section around evidence `n` with its passage and the cited sentence marked."""
         from rich.rule import Rule
-        from rich.text import Text
 
         passage = self.evidence[n]
         self.console.print(Rule(Text(f"[{n}] {place(passage.title, passage.heading, passage.page)}", style="bold")))
@@ -163,8 +159,6 @@ class Transcript:
         self.console.print(Rule())
 
     def _searched_for(self, event: RewriteEvent) -> None:
-        from rich.text import Text
-
         others = [
             VARIANT_WORDS.get(variant.name, variant.name)
             for variant in event.variants
@@ -180,8 +174,6 @@ class Transcript:
             self.console.print(Text(f"question kept as typed: {sanitize_line(event.reason)}", style="dim"))
 
     def _token(self, text: str) -> None:
-        from rich.text import Text
-
         self.end()
         self._answering = True
         line = Text(text)
@@ -189,16 +181,12 @@ class Transcript:
         self.console.print(line, end="", soft_wrap=True)
 
     def _fold(self) -> None:
-        from rich.text import Text
-
         self.citations = {}
         self.console.print()
         self.console.print(Text("(the documents do not bear this out; they say:)", style="yellow"))
         self.console.print()
 
     def _done(self, event: DoneEvent) -> None:
-        from rich.text import Text
-
         self.end()
         self.turn_id = event.turn_id
         for citation in event.citations:
@@ -227,8 +215,6 @@ class Transcript:
         self.sources(everything=False)
 
     def _error(self, event: ErrorEvent) -> None:
-        from rich.text import Text
-
         self.end()
         self.turn_id = event.turn_id
         if self._answering:
@@ -242,8 +228,6 @@ def _shorten(text: str) -> str:
 
 def _marked(text: str, start: int, end: int, marks: list[tuple[int, int, str]]) -> Text:
     """`text[start:end]` with styles; in pieces, for rich drops some characters, and offsets must stay true."""
-    from rich.text import Text
-
     borders = sorted({start, end, *(edge for low, high, _ in marks for edge in (low, high) if start < edge < end)})
     line = Text()
     for low, high in pairwise(borders):
@@ -281,7 +265,6 @@ def ask(
     state = state_of(context)
     settings = state.settings(overriding(collection=collection, llm__model=model))
     filters = parse_where(where or [])
-    from cli.shared.resources import demand_collection, fetch_models
 
     # Before anything is fetched: where there is nothing to ask, nothing is needed.
     demand_collection(settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -46,8 +47,6 @@ def restore(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Make the home what it was when the file was written. No server may run on it."""
-    from datetime import datetime
-
     from server.store.database import write_down
     from server.store.home import restore as restore_home
 

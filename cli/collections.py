@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.shared.console import open_table
 from cli.shared.resources import demand_collection, with_service
 from cli.shared.state import state_of
 
@@ -22,7 +23,6 @@ def list_all(context: typer.Context) -> None:
     """List the collections: documents, passages, age and version."""
     if context.invoked_subcommand is not None:
         return
-    from cli.shared.console import open_table
     from index.collection import list_collections
 
     state = state_of(context)

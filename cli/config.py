@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import json as json_format
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
+from cli.shared.console import open_table
 from cli.shared.error_handler import ExitCode, describe
 from cli.shared.state import state_of
 
@@ -26,15 +30,10 @@ def config(
     state = state_of(context)
     rows = effective(state.settings(), state.settings_class(), state.flags())
     if json:
-        import json as json_format
-
         typer.echo(
             json_format.dumps({row.setting.name: {"value": row.value, "source": row.source} for row in rows}, indent=2)
         )
         return
-    from rich.text import Text
-
-    from cli.shared.console import open_table
 
     table = open_table("setting", "value", "from")
     for row in rows:
@@ -68,8 +67,6 @@ def write_openapi(
 
 def openapi_text() -> str:
     """The description of the HTTP API as it lies in the repository."""
-    import json
-
     from server.api.app import description
 
     return json.dumps(description(), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
@@ -77,8 +74,6 @@ def openapi_text() -> str:
 
 def doctor(context: typer.Context) -> None:
     """Check the installation and say what to do about each problem."""
-    from rich.text import Text
-
     from server.installation import check_installation
 
     state = state_of(context)

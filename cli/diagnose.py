@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.shared.console import progress
 from cli.shared.options import Answering, overriding
+from cli.shared.resources import demand_collection, fetch_models
 from cli.shared.state import InputError, State, state_of
 from text.progress import track_progress
 
@@ -47,7 +49,6 @@ def diagnose(
 
     Every turn and every verdict is kept as it comes: after an interruption the same command goes on.
     """
-    from cli.shared.resources import demand_collection, fetch_models
     from evaluation.diagnosis import read_gold
     from evaluation.report import failure_counts, failures, headline, table
     from evaluation.retrieval import patient
@@ -79,7 +80,6 @@ def diagnose(
 async def _run(
     state: State, settings: Settings, judging: Settings | None, golds: list[JudgedQuestion], name: str, out: Path
 ) -> EvaluationRun:
-    from cli.shared.console import progress
     from evaluation.diagnosis import DiagnosisPlan, GoldIndex, ask_all, judge_turns, open_diagnosis, write_diagnosis
     from server.access import DIAGNOSIS, at_terminal
     from server.chat import open_service

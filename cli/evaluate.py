@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.shared.console import stages
 from cli.shared.options import (
     Every,
     FailUnder,
@@ -21,7 +22,10 @@ from cli.shared.options import (
     measured_run,
     overriding,
 )
+from cli.shared.resources import fetch_models, open_collection, open_rewriter
 from cli.shared.state import InputError, state_of
+from text.files import text_writer, write_text
+from text.modules import need_extra
 
 if TYPE_CHECKING:
     from evaluation.calibration import CalibrationPoint
@@ -43,13 +47,10 @@ def retrieval(
     fail_under: FailUnder = None,
 ) -> None:
     """Search for judged questions as a chat does: MAP, recall, nDCG and MRR, by part, in a run that can be compared."""
-    from cli.shared.console import stages
-    from cli.shared.resources import fetch_models, open_collection, open_rewriter
     from evaluation.retrieval import measure_search, patient
     from evaluation.sets import own_questions
     from server.chat.loaded_models import Models
     from server.turn.search import TurnSearch
-    from text.modules import need_extra
 
     need_extra("eval", "Measuring", "ir_measures")
     state = state_of(context)
@@ -90,7 +91,6 @@ def compare(
     from evaluation import report
     from evaluation.questions import BelowThreshold, EvaluationError
     from evaluation.run_folder import read_run
-    from text.files import write_text
 
     state = state_of(context)
     pairs = [pair.rsplit("=", 1) for pair in listed(systems)]
@@ -132,7 +132,6 @@ def report(
     """Write a run as one HTML page with plots, which opens without internet."""
     from evaluation.report import html
     from evaluation.run_folder import read_run
-    from text.files import write_text
 
     path = out or run / "report.html"
     write_text(path, html(read_run(run)))
@@ -149,12 +148,9 @@ def calibrate(
     every: Every = 1,
 ) -> None:
     """Try thresholds, weights and reranking on judged questions, and write the best retrieval profile."""
-    from cli.shared.resources import fetch_models, open_collection, open_rewriter
     from evaluation.calibration import Calibration, frontier
     from evaluation.sets import own_questions, placed
     from server.chat.loaded_models import Models
-    from text.files import text_writer
-    from text.modules import need_extra
 
     need_extra("eval", "Calibrating", "ir_measures")
     state = state_of(context)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
@@ -14,11 +15,15 @@ from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
-from cli.shared.console import bars
+from cli.shared.console import bars, open_table
 from cli.shared.error_handler import ExitCode
 from cli.shared.options import Exclude, Include, overriding
+from cli.shared.resources import existing, fetch_models, open_database
 from cli.shared.state import InputError, State, state_of
+from text.files import NAME_RULE, is_name
+from text.modules import load_plugin
 from text.sanitize import sanitize_line
 
 if TYPE_CHECKING:
@@ -49,9 +54,7 @@ def index(
     ] = "here",
 ) -> None:
     """Index files and folders into a collection; what did not change is left as it is."""
-    from cli.shared.resources import existing, fetch_models
     from server.chat.loaded_models import Models
-    from text.modules import load_plugin
 
     state = state_of(context)
     settings = state.settings(overriding(collection=collection))
@@ -75,10 +78,8 @@ def index(
 
 def _grant(settings: Settings, group: str) -> None:
     """Let a group use the collection of the settings. Raises InputError."""
-    from cli.shared.resources import open_database
     from server.access import account, at_terminal, entry
     from server.store import collection_rows
-    from text.files import NAME_RULE, is_name
 
     if not is_name(group):
         raise InputError(f"{group[:40]!r} cannot be a group's name: use {NAME_RULE}.")
@@ -155,7 +156,6 @@ def advise(state: State, collection: Collection, settings: Settings) -> None:
 
 def remember(settings: Settings, files: Sequence[Path]) -> None:
     """Note where the collection came from, and that it was indexed. Raises StoreError."""
-    from cli.shared.resources import open_database
     from server.access import account, at_terminal, entry
     from server.store import collection_rows
 
@@ -196,12 +196,6 @@ def progress(state: State) -> Iterator[Callable[[IndexProgress], None]]:
 
 def tell(state: State, collection: str, report: IndexReport) -> None:
     """Print what became of the files: failures, and what was left out of others, one by one; the rest in numbers."""
-    from collections import Counter
-
-    from rich.text import Text
-
-    from cli.shared.console import open_table
-
     troubled = [file for file in report.files if file.message and file.status != "unchanged"]
     if troubled:
         table = open_table("file", "status", "why")

@@ -7,9 +7,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+from rich.text import Text
 
+from cli.shared.console import open_table
 from cli.shared.resources import open_database
 from cli.shared.state import InputError, state_of
+from text.files import NAME_RULE, is_name
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -44,7 +47,6 @@ def create(
     """Make a key and show it, this once: only a hash of it is kept."""
     from server.access import DEFAULT_GROUP, EVERY_GROUP, account, at_terminal, entry
     from server.store import credentials
-    from text.files import NAME_RULE, is_name
 
     name = " ".join(name.split())
     if not name or len(name) > 100 or not name.isprintable():
@@ -74,9 +76,6 @@ def create(
 @app.command("list")
 def list_keys(context: typer.Context) -> None:
     """List every key with its role, groups and times, never the key itself, and who is signed in on the page."""
-    from rich.text import Text
-
-    from cli.shared.console import open_table
     from server.store import credentials
 
     state = state_of(context)

@@ -6,10 +6,14 @@ The fetching itself is `server.registry`'s, promotion is `server.runs`'s.
 from __future__ import annotations
 
 import sys
+import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
+from cli.shared.console import open_table
+from cli.shared.resources import fetch_models, fetch_told
 from cli.shared.state import state_of
 
 if TYPE_CHECKING:
@@ -30,7 +34,6 @@ def list_models(ctx: typer.Context) -> None:
     """List the models: name, kind, size, licence, and whether each is fetched."""
     if ctx.invoked_subcommand is not None:
         return
-    from cli.shared.console import open_table
     from server.installation import recommendation
     from server.processes import machine_cores
     from server.registry import recommended_models, registered_models, remembered
@@ -68,7 +71,6 @@ def fetch(
 
     Size, licence, origin and SHA-256 are told first. What an earlier run left is resumed; verified models are kept.
     """
-    from cli.shared.resources import fetch_models, fetch_told
     from server.registry.fetching import known
 
     state = state_of(ctx)
@@ -85,11 +87,6 @@ def fetch(
 @app.command()
 def runs(ctx: typer.Context) -> None:
     """List trained models, newest first: family, size, scores on what was held out, and which ones serve."""
-    import time
-
-    from rich.text import Text
-
-    from cli.shared.console import open_table
     from rewriter.load import RERANKERS, REWRITERS, packaged_folder
     from rewriter.runs import list_runs, promoted_run
 

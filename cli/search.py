@@ -9,8 +9,12 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from cli.ask import parse_where
+from cli.shared.console import progress
 from cli.shared.options import Queries, Reranking, Rewriting, Searched, Where, overriding
+from cli.shared.resources import fetch_models, open_collection, open_rewriter
 from cli.shared.state import state_of
+from text.files import text_writer
 
 if TYPE_CHECKING:
     from evaluation.questions import Question
@@ -30,9 +34,7 @@ def search(
     where: Where = None,
 ) -> None:
     """Search a collection for many questions and write a TREC run."""
-    from cli.ask import parse_where
     from evaluation.questions import read_questions
-    from text.files import text_writer
 
     state = state_of(context)
     flags = overriding(collection=collection, retrieval__rerank=rerank, rewriter__kind=rewriter)
@@ -40,8 +42,6 @@ def search(
     lines = [judged.question for judged in read_questions(queries)]
     filters = parse_where(where or [])
 
-    from cli.shared.console import progress
-    from cli.shared.resources import fetch_models, open_collection, open_rewriter
     from server.chat.loaded_models import Models
     from server.turn.search import TurnSearch
 

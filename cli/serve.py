@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.index import STAGES, advise, progress
 from cli.shared.error_handler import ExitCode
 from cli.shared.options import Answering, overriding
+from cli.shared.resources import fetch_models
 from cli.shared.state import InputError, State, state_of
 from text.files import path_text
 from text.sanitize import sanitize_line
@@ -44,7 +46,6 @@ def serve(
 ) -> None:
     """Serve the page and the API; models are fetched and documents indexed first where needed."""
     from cli.shared.reference import effective
-    from cli.shared.resources import fetch_models
     from index.loaders import walk
     from server.api.app import demand_key, listen
     from server.processes import share_heaps
@@ -138,7 +139,6 @@ async def _prepare(
     loading: asyncio.Task[None],
 ) -> None:
     """Index what is to be served, wait until questions are answered and the page is loaded, and say where."""
-    from cli.index import advise
     from index.errors import IndexingError
     from server.api.app import address
 
@@ -211,7 +211,6 @@ def own_documentation() -> list[Path]:
 
 async def watch(service: ChatService, state: State, job: Job) -> Job:
     """The finished job, its progress drawn meanwhile, or said that it waits for another one."""
-    from cli.index import STAGES, progress
     from index.writer import IndexProgress
 
     waits = False

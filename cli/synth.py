@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from cli.shared.console import open_table
 from cli.shared.options import LanguageModel, overriding
+from cli.shared.resources import existing, fetch_models
 from cli.shared.state import InputError, State, state_of
 from text.progress import track_progress
 
@@ -46,7 +48,6 @@ def synth(
 ) -> None:
     """Make propositions and dialogs from documents; what was answered is never asked again."""
     from cli.shared.language_model import left_out, open_task_runner, tell_small
-    from cli.shared.resources import existing
     from synth import (
         BatchAsker,
         Folder,
@@ -128,7 +129,6 @@ def synth(
 
 def open_encoder(settings: Settings, state: State) -> Encoder:
     """The embedding model of the settings, fetched first where it is missing."""
-    from cli.shared.resources import fetch_models
     from server.chat.loaded_models import Models
 
     fetch_models(settings, state, reranker=False)
@@ -158,7 +158,6 @@ def tell_estimate(
     dialogs: bool,
 ) -> None:
     """Print what each step will ask, in tokens, and in money where prices are given."""
-    from cli.shared.console import open_table
     from synth.pipeline import windows_of
     from synth.report import estimate
 
@@ -177,8 +176,6 @@ def tell_estimate(
 
 def tell(state: State, folder: Folder, facts: RunFacts) -> None:
     """Print what a half of a run came to: its steps, what fell out, and where it is."""
-    from cli.shared.console import open_table
-
     numeric = ("items", "tokens in", "tokens out", "seconds")
     table = open_table("step", "outcomes", *numeric, right=numeric)
     for name, step in facts.steps.items():

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.text import Text
 
+from cli.shared.console import open_table
 from cli.shared.options import Answering, overriding
 from cli.shared.resources import with_service
 from cli.shared.state import InputError, State, state_of
@@ -38,10 +40,6 @@ def list_traces(
     as_json: AsJson = False,
 ) -> None:
     """The newest turns, each with its id, status, seconds and question."""
-    from rich.text import Text
-
-    from cli.shared.console import open_table
-
     state = state_of(context)
 
     async def read(service: ChatService) -> list[Any]:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.shared.console import open_table
 from cli.shared.options import Cpu
+from cli.shared.resources import fetch_progress
 from cli.shared.state import InputError, State, state_of
 
 if TYPE_CHECKING:
@@ -67,7 +69,6 @@ def train(
 
 def with_fetched_base(state: State, recipe: Recipe) -> Recipe:
     """The recipe with the files of its base, fetched where that is one of the registry, by its name or its hub id."""
-    from cli.shared.resources import fetch_progress
     from server.registry import ensure, registered_models
 
     models = registered_models().items()
@@ -85,7 +86,6 @@ def machine_of(state: State, cpu: bool, threads: int) -> Machine:
 
 
 def _list(state: State) -> None:
-    from cli.shared.console import open_table
     from rewriter.recipe import read_recipe, recipes
 
     table = open_table("recipe", "family", "base")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.shared.options import overriding
+from cli.shared.resources import fetch_models
 from cli.shared.state import InputError, State, state_of
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ def worker(
     port: Annotated[int, typer.Option(help="Port of /health; 0 takes a free one.")] = 0,
 ) -> None:
     """Work off jobs (indexing, embedding, sources) that servers leave to workers by `server.workers`."""
-    from cli.shared.resources import fetch_models
     from server.api.app import listen
     from server.processes import share_heaps
     from server.store.home import unfinished

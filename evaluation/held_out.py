@@ -23,7 +23,7 @@ from evaluation.sets import EvalSet
 from rewriter.examples import read_examples, write_examples
 from rewriter.protocol import Conversation, Message
 from server.turn.search import TurnSearch
-from synth import Folder
+from synth import Folder, read_dialogs, read_propositions
 from text.files import replacing, write_text
 
 TRAIN, HELD = "train.jsonl", "held.jsonl"
@@ -73,8 +73,6 @@ def from_dialogs(dialogs: Path, propositions: Path) -> Iterator[JudgedQuestion]:
 
     Raises BadStore where a file is spoilt.
     """
-    from synth import read_dialogs, read_propositions
-
     quotes = {
         proposition.id: Quote(proposition.document_id, proposition.source)
         for proposition in read_propositions(propositions)

@@ -17,7 +17,7 @@ from typing import Any
 from filelock import FileLock
 
 from rewriter.load import REWRITERS, RunKind, Serving, describe, load_rewriter
-from rewriter.protocol import RunError
+from rewriter.protocol import Conversation, Message, RunError
 from text.files import NAME_RULE, is_name, write_json
 
 PROMOTED = "promoted.json"
@@ -80,8 +80,6 @@ def promotion_stamp(home: Path) -> int:
 
 def check(folder: Path) -> None:
     """Load a rewriter as the server would and ask it one question. Raises RunError where that fails."""
-    from rewriter.protocol import Conversation, Message
-
     rewriter = load_rewriter(folder, Serving(timeout_seconds=60.0))
     talk = Conversation((Message("user", "How do I renew my licence?"), Message("assistant", "Online or by mail.")))
     result = rewriter.rewrite(talk, "and by fax?")

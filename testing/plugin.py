@@ -13,7 +13,7 @@ from pkgutil import resolve_name
 
 import pytest
 
-from server.plugins import GROUP, Plugin, installed_plugins
+from server.plugins import GROUP, Plugin, installed_plugins, parts
 from text import modules
 
 
@@ -58,7 +58,6 @@ class PluginContract:
         self, removed: None, tmp_path: Path
     ) -> None:
         from server.api.routes import ROUTERS
-        from server.plugins import parts
         from server.settings import Settings
 
         assert self.name not in installed_plugins()

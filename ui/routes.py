@@ -40,6 +40,7 @@ from server.chat import (
 )
 from server.plugins import workbench_files
 from text.languages import gettext, message, spoken, words
+from text.modules import MissingExtra
 from ui.safe_html import LONGEST, render_markdown
 from ui.templates import NO_STORE, page, static
 from ui.turns import TurnView
@@ -188,7 +189,6 @@ def _report(folder: Path, before: Path | None) -> str:
     from evaluation.questions import EvaluationError
     from evaluation.report import compare, html
     from evaluation.run_folder import read_run
-    from text.modules import MissingExtra
 
     written = folder / "report.html"
     try:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.table import Table
+from rich.text import Text
 
 from text.progress import progress_reporter
 from text.sanitize import is_showable, sanitize_text
@@ -117,7 +118,6 @@ def bars(console: Console, unit: str = "") -> Iterator[Draw]:
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
-    from rich.text import Text
 
     class Rate(ProgressColumn):
         """Finished things a second."""

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cli.shared.console import stages
-from cli.shared.state import State
+from cli.shared.resources import fetch_models
+from cli.shared.state import InputError, SettingsError, State
 from text.sanitize import sanitize_line
 
 if TYPE_CHECKING:
@@ -42,7 +43,6 @@ def open_task_runner(
     The engine starts with the first question and ends with the context. With `dialogs` it is told before that a model
     is too small for them. Raises SettingsError where the settings name no model.
     """
-    from cli.shared.state import SettingsError
     from server.engines import LocalEngine, NoEngine, open_engine
     from server.settings import PARALLEL
     from synth.tasks import Journal, Sampling, TaskRunner
@@ -67,7 +67,6 @@ def open_task_runner(
         with ExitStack() as stack:
 
             def start() -> ChatAsker:
-                from cli.shared.resources import fetch_models
                 from synth.askers import ChatAsker
 
                 if dialogs:
@@ -110,7 +109,6 @@ def have_written(
     Earlier output is kept; only new and changed documents are sent to the model. Raises NoDocuments, SettingsError
     where there is no model, and ModelFailed.
     """
-    from cli.shared.state import InputError
     from synth import Paused, SynthPlan, read_sources, synthesise
 
     documents = read_sources(

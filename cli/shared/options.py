@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from cli.shared.state import State
+from text.progress import track_progress
 
 if TYPE_CHECKING:
     from evaluation.run_folder import RunWriter
@@ -86,7 +87,6 @@ def measured_run(
     """A run to write into. When all is measured it is finished and shown, and its gates are checked."""
     from evaluation.report import summary
     from evaluation.run_folder import check_gates, create_run, parse_gate
-    from text.progress import track_progress
 
     gates = [parse_gate(gate) for gate in fail_under or ()]
     writer = create_run(runs_folder(settings, out), kind, name, resume=resume)

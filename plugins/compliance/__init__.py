@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from pydantic import Field
+from rich.text import Text
 
+from cli.shared.console import open_table
 from cli.shared.error_handler import ExitCode
 from cli.shared.options import overriding
 from cli.shared.resources import fetch_models, open_database
@@ -71,9 +73,6 @@ def show(
     ] = False,
 ) -> None:
     """List the newest rows, the oldest of them first."""
-    from rich.text import Text
-
-    from cli.shared.console import open_table
     from plugins.compliance import audit_log
     from server.access import account, at_terminal, entry
 

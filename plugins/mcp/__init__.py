@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.shared.options import Answering, overriding
+from cli.shared.resources import fetch_models
 from cli.shared.state import InputError, state_of
 from server.plugins import Plugin
+from text.modules import need_extra
 
 if TYPE_CHECKING:
     from server.settings import Settings
@@ -34,9 +36,6 @@ def mcp(
     model: Answering = "",
 ) -> None:
     """Offer search, ask and open_source to an agent (MCP on stdio); with ANAPHORA_KEY it acts as that key."""
-    from cli.shared.resources import fetch_models
-    from text.modules import need_extra
-
     need_extra("standard", "The Model Context Protocol", "mcp")
     state = state_of(context)
     settings = state.settings(overriding(collection=collection, llm__model=model))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from cli.shared.state import state_of
-from server.plugins import Plugin
+from server.plugins import Plugin, parts
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -38,7 +38,6 @@ def copy_database(file: Path, url: str) -> int:
     """
     from sqlalchemy import func, insert, select, text, update
 
-    from server.plugins import parts
     from server.store import Database, StoreError
     from server.store.database import read_only
     from server.store.schema import all_tables

@@ -13,9 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
+from pydantic import ValidationError
 
+from cli.serve import watch
+from cli.shared.console import open_table
 from cli.shared.error_handler import ExitCode
-from cli.shared.resources import with_service
+from cli.shared.resources import fetch_models, with_service
 from cli.shared.state import InputError, State, state_of
 from server.plugins import Plugin
 from text.sanitize import sanitize_line
@@ -50,8 +53,6 @@ MAX_FILES = 50
 @app.command("list")
 def list_all(context: typer.Context) -> None:
     """List the sources: their place, how the last run ended, when the next one is due."""
-    from cli.shared.console import open_table
-
     state = state_of(context)
     table = open_table("name", "collection", "kind", "documents", "failed", "last run", "next", right=("documents",))
     for summary in _with_sources(state, lambda service, sources: sources.sources()):
@@ -83,8 +84,6 @@ def add(
     ] = None,
 ) -> None:
     """Add a source and read it for the first time."""
-    from pydantic import ValidationError
-
     from plugins.sources.source import Source, kind_of
 
     state = state_of(context)
@@ -135,8 +134,6 @@ def _with_sources(state: State, work: Callable[[ChatService, SourceService], Awa
 
 def _run(state: State, begin: Callable[[SourceService], Awaitable[Job | SourceSummary]]) -> None:
     """Begin a job, wait for its end and print its result. Raises Exit if it failed."""
-    from cli.serve import watch
-    from cli.shared.resources import fetch_models
     from server.chat import Job
 
     fetch_models(state.settings(), state, reranker=False)

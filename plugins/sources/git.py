@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
 
+import httpx
+
 from plugins.sources.source import Guard, Item, Known, Pause, Source, SourceError, is_wanted, size_problem
 from text.sanitize import sanitize_line, without_credentials
 
@@ -169,8 +171,6 @@ class GitConnector:
 
 def _ascii(location: str) -> str:
     """Return an address whose host is spelt as it is asked for: git would look another spelling up by itself."""
-    import httpx
-
     try:
         address = httpx.URL(location)
     except httpx.InvalidURL as error:

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from index.errors import IndexingError
 from index.loaders.addresses import page_address
+from index.loaders.files import suffixes
 from server.guarded_http import AddressGuard
 from server.plugins import SettingsGroup
 from text.files import NAME_CHARS, NAME_PATTERN
@@ -180,8 +181,6 @@ class Connector(Protocol):
 
 def is_wanted(name: str, size: int) -> bool:
     """Return whether a file of a source is a document, or something that documents show or quote."""
-    from index.loaders.files import suffixes
-
     path = PurePosixPath(name)
     hidden = any(part.startswith(".") or part in ("node_modules", "__pycache__") for part in path.parts)
     return not hidden and (path.suffix.lower() in suffixes() | _PICTURES or size <= _SMALL_BYTES)

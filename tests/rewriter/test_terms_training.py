@@ -287,8 +287,6 @@ def without_checksums(folder: Path) -> None:
     ],
 )
 def test_a_damaged_folder_is_told(finished: Path, tmp_path: Path, file: str, content: bytes | None, says: str) -> None:
-    import shutil
-
     folder = tmp_path / "copy"
     shutil.copytree(finished, folder)
     without_checksums(folder)
@@ -300,8 +298,6 @@ def test_a_damaged_folder_is_told(finished: Path, tmp_path: Path, file: str, con
 
 
 def test_a_tokenizer_of_another_model_is_told(finished: Path, tmp_path: Path) -> None:
-    import shutil
-
     folder = tmp_path / "copy"
     shutil.copytree(finished, folder)
     without_checksums(folder)

@@ -103,7 +103,6 @@ def add_plugin_commands() -> None:
 
 
 def main() -> None:
-    """Entry point of the console script."""
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(SafeFormatter())
     add_plugin_commands()

@@ -124,7 +124,6 @@ class Transcript:
             self._waiting = None
 
     def stopped(self) -> None:
-        """The answer was stopped by the person."""
         self.end()
         self.console.print("\n(stopped)" if self._answering else "(stopped)", style="dim")
 
@@ -297,7 +296,6 @@ class Chat:
         self.question = ""
 
     async def once(self, question: str, *, json_lines: bool) -> ExitCode:
-        """One question without a conversation."""
         from server.chat import EvidenceEvent, TurnRequest
 
         request = TurnRequest(question=question, collection=self.collection, where=self.where or None)

@@ -147,7 +147,6 @@ class RunWriter:
     began: float = field(default_factory=time.monotonic)
 
     def write_scores(self, set_name: str, system: str, level: str, scores: Scores) -> None:
-        """Keep every question's measures."""
         path = scores_path(self.folder, set_name, system, level)
         path.parent.mkdir(parents=True, exist_ok=True)
         names = list(next(iter(scores.values()), {}))

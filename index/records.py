@@ -291,7 +291,6 @@ class RecordsWriter:
         return dict(self._db.execute("SELECT id, path FROM documents"))
 
     def documents_of(self, path: str) -> list[str]:
-        """Ids of the documents a file gave."""
         return [row[0] for row in self._db.execute("SELECT id FROM documents WHERE path = ? ORDER BY id", (path,))]
 
     def passages_of(self, path: str) -> int:

@@ -317,7 +317,6 @@ class ConditionalRewriter:
         return replace(result, seconds=time.perf_counter() - started)
 
     def close(self) -> None:
-        """End the serving thread."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _judged(self, conversation: Conversation, question: str, proposal: Proposal, hinted: Rewrite | None) -> Rewrite:

@@ -252,11 +252,9 @@ class ConditionalFamily(Family):
     weights = (WEIGHTS,)
 
     def read(self, path: Path) -> Iterable[RewriteExample]:
-        """Questions with their stand-alone form."""
         return read_examples(path)
 
     def open(self, recipe: Recipe, folder: Path, callback: Callable[[str], None]) -> None:
-        """The base model, with its tokenizer."""
         part = cast("ConditionalModelPart", recipe.model)
         callback(f"opening {part.base}")
         wrapped = open_tokenizer(part.base)
@@ -271,7 +269,6 @@ class ConditionalFamily(Family):
         return conditional_features(examples, self._form, self._words)
 
     def collate(self, items: Sequence[dict[str, list[int]]]) -> dict[str, Any]:
-        """A batch as transformers' models take it."""
         pad = self.model.config.pad_token_id
         bare = self.model.get_base_model() if hasattr(self.model, "get_base_model") else self.model
         cut = "logits_to_keep" in signature(bare.forward).parameters

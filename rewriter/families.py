@@ -43,7 +43,6 @@ class Features:
         return self._read(self.items[i])
 
     def length(self, i: int) -> int:
-        """Return the sort key of an item."""
         return self._length(self.items[i])
 
     def set_epoch(self, epoch: int) -> None:

@@ -115,7 +115,6 @@ def write_description(
 
 
 def sha256(path: Path) -> str:
-    """Hexadecimal SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

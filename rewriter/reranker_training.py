@@ -189,7 +189,6 @@ class RerankerFamily(Family):
     weights = (f"{WEIGHTS}/config.json",)
 
     def read(self, path: Path) -> Iterable[RerankExample]:
-        """Questions with passages to rank."""
         return read_rows(path)
 
     def open(self, recipe: Recipe, folder: Path, callback: Callable[[str], None]) -> None:
@@ -219,7 +218,6 @@ class RerankerFamily(Family):
         return {"lengths": asdict(self._part.asking)}
 
     def export(self, folder: Path, description: dict[str, Any]) -> tuple[dict[str, Any], list[Path]]:
-        """Write the ONNX file from the weights."""
         write_onnx(pretrained(str(folder)), folder / ONNX)
         return {}, [folder / TOKENIZER, folder / ONNX]
 

@@ -299,7 +299,6 @@ class TermFamily(Family):
     weights = (WEIGHTS, CONFIG)
 
     def read(self, path: Path) -> Iterable[RewriteExample]:
-        """Questions with their stand-alone form."""
         return read_examples(path)
 
     def open(self, recipe: Recipe, folder: Path, callback: Callable[[str], None]) -> None:
@@ -341,7 +340,6 @@ class TermFamily(Family):
         return {"threshold": self._part.threshold}
 
     def export(self, folder: Path, description: dict[str, Any]) -> tuple[dict[str, Any], list[Path]]:
-        """Write the ONNX file from the weights."""
         from transformers import AutoConfig, AutoModel
 
         encoder: Any = AutoModel

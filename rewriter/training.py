@@ -246,7 +246,6 @@ class Mixture:
         return unique
 
     def _side(self, example: Any, hold_out: float) -> Literal["train", "dev", "test"]:
-        """On which side the example's conversation stands."""
         digest = hashlib.sha256(f"{self._recipe.seed}:{example.source}:{example.dialog}".encode()).digest()
         if int.from_bytes(digest[:8]) / 2**64 >= hold_out:
             return "train"
@@ -405,7 +404,6 @@ def write_card(
     log: Log,
     description: Mapping[str, Any],
 ) -> None:
-    """Write the run's model card, `README.md`."""
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)

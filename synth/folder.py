@@ -60,7 +60,6 @@ class Folder:
     card = _File("README.md")
 
     def dialogs(self, side: str) -> Path:
-        """The dialogs of `train`, `dev` or `test`."""
         return self.path / f"dialogs.{side}.jsonl"
 
 

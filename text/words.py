@@ -139,7 +139,6 @@ def stems(text: str, language: str = ENGLISH) -> list[str]:
 
 
 def stem(word: str) -> str:
-    """The stem of one case-folded word."""
     return stemmed([word])[0]
 
 

@@ -113,7 +113,6 @@ def _speak(request: gr.Request) -> None:
 
 
 def _admitted(scope: Scope) -> Principal:
-    """Return the principal that the middleware admitted."""
     principal: Principal = scope["state"]["principal"]
     return principal
 

@@ -104,7 +104,6 @@ class LiveTurns:
         return live is not None and live.task.cancel()
 
     def __len__(self) -> int:
-        """How many turns are running."""
         return len(set(self._running.values()))
 
     def start(self, service: ChatService, request: TurnRequest, owner: str, stream: str) -> LiveTurn:

@@ -132,7 +132,6 @@ TABS = (
 
 @router.get("/workbench")
 async def first_tab() -> RedirectResponse:
-    """Lead to the first tab."""
     return RedirectResponse(f"/workbench/{TABS[0].name}", 303)
 
 

@@ -177,7 +177,6 @@ class TurnView:
         return view
 
     def add(self, event: Event) -> None:
-        """Take in the next event."""
         match event:
             case RewriteEvent():
                 self.rewrite = event
@@ -208,7 +207,6 @@ class TurnView:
                 self.text = event.answer or self.text
 
     def stop(self) -> None:
-        """The reader stopped it."""
         self.state = "interrupted"
 
     def refuse(self, problem: str) -> None:
@@ -337,7 +335,6 @@ class TurnView:
         )
 
     def _stage(self) -> str:
-        """Return the present stage of the answer."""
         if self.step is not None and (not self.text or self.step.name == "part"):
             done = self.step.done + (self.step.name == "part")
             return gettext("%(step)s (%(done)s of %(of)s)", step=gettext(self.step.text), done=done, of=self.step.of)

@@ -71,7 +71,6 @@ class Threads:
         self._service = service
 
     async def knows(self, thread: str) -> bool:
-        """Whether something was asked in a thread."""
         return await self._read(thread) is not None
 
     async def answer(self, thread: str, person: str, question: str, collection: str = "") -> BotAnswer:

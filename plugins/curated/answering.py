@@ -58,7 +58,6 @@ class Asked:
 
     @classmethod
     def of(cls, plan: SearchPlan) -> Asked:
-        """Return the question of a turn."""
         if plan.decision in ("keep", "expand", "failed", "refused"):
             return cls(plan.question, plan.variants.rerank_question or plan.question, plan.context)
         return cls(plan.meaning, plan.meaning)

@@ -76,7 +76,6 @@ def listing(connection: Connection, collection: str, *, at: float | None = None)
 
 
 def find(connection: Connection, collection: str, answer_id: str) -> CuratedAnswer | None:
-    """Return one answer of a collection."""
     its = select(CURATED).where(CURATED.c.collection == collection, CURATED.c.id == answer_id)
     row = connection.execute(its).mappings().first()
     return _answer(row) if row else None
@@ -97,7 +96,6 @@ def remove(connection: Connection, collection: str, answer_id: str) -> bool:
 
 
 def count_hit(connection: Connection, answer_id: str) -> None:
-    """Count that an answer was given."""
     its = update(CURATED).where(CURATED.c.id == answer_id)
     connection.execute(its.values(hits=CURATED.c.hits + 1, hit=time.time()))
 

@@ -67,7 +67,6 @@ class HandoffSettings(SettingsGroup):
 
     @property
     def enabled(self) -> bool:
-        """Whether anything is offered."""
         return bool(self.kind)
 
     @property

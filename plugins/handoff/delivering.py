@@ -66,7 +66,6 @@ class Content(BaseModel):
 
     @property
     def text(self) -> str:
-        """The conversation, as plain text."""
         parts = [self.message] if self.message else []
         for exchange in self.conversation:
             sources = "".join(f"\n- {source['title']} {source['url']}".rstrip() for source in exchange.sources)
@@ -98,7 +97,6 @@ def send(settings: HandoffSettings, content: Content) -> str:
 
 
 def signature(secret: str, timestamp: str, body: bytes) -> str:
-    """Return the signature of a webhook's body."""
     return "v1=" + hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
 
 

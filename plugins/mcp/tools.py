@@ -159,7 +159,6 @@ ServiceOf = Callable[["ServerRequestContext[Any, Any]"], ChatService]
 
 
 def make_server(acting: ServiceOf) -> Server[Any]:
-    """The MCP server, for any transport."""
     from mcp import types
     from mcp.server import Server
     from mcp.shared.exceptions import MCPError

@@ -68,5 +68,4 @@ class RedisCounter:
         await self.count(lambda counter: counter.storage.get("anybody"))
 
     async def close(self) -> None:
-        """Let go of the connections."""
         await self._pool.aclose()

@@ -153,6 +153,5 @@ def _asked(question: str) -> str:
 
 
 def page_html(title: str, body: str) -> str:
-    """Return HTML as a page."""
     name = escape(sanitize_line(str(title)))
     return f"<html><head><title>{name}</title></head><body><main><h1>{name}</h1>{body}</main></body></html>"

@@ -78,7 +78,6 @@ class WidgetTurn(StrictBody):
     where: Where | None = Field(default=None, description="Only passages whose metadata has these values.")
 
     def messages(self) -> tuple[Message, ...]:
-        """Return what was said."""
         return tuple(Message(message.role, message.text) for message in self.history)
 
 

@@ -184,7 +184,6 @@ EXACT = StoreSpec()
 
 def load_store(spec: StoreSpec) -> VectorStore:
     """The store of a spec. Raises StoreUnavailable where there is none of that name or it cannot be loaded."""
-
     if spec.name in BUILT_IN:
         return BUILT_IN[spec.name]()
     try:

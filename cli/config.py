@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import json as json_format
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +19,7 @@ app = typer.Typer(help="Show the settings in force and where each comes from.", 
 @app.callback()
 def config(
     context: typer.Context,
-    json: Annotated[bool, typer.Option("--json", help="As JSON, for scripts.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON, for scripts.")] = False,
 ) -> None:
     """Show the settings in force and where each comes from; secrets are hidden."""
     if context.invoked_subcommand is not None:
@@ -29,10 +28,8 @@ def config(
 
     state = state_of(context)
     rows = effective(state.settings(), state.settings_class(), state.flags())
-    if json:
-        typer.echo(
-            json_format.dumps({row.setting.name: {"value": row.value, "source": row.source} for row in rows}, indent=2)
-        )
+    if as_json:
+        typer.echo(json.dumps({row.setting.name: {"value": row.value, "source": row.source} for row in rows}, indent=2))
         return
 
     table = open_table("setting", "value", "from")

@@ -277,7 +277,9 @@ class Reply:
         """Return why a small model's answer cannot stand, in a word for traces; empty if it can."""
         if refused:
             return "refuses"
-        if _LISTED.match(answer.text):
+        # A copy is no surer than quotes that a cross-encoder doubts.
+        copies = self.doubtful and self.held > 0 and answer_kind(answer.plain, self._texts) == "extractive"
+        if copies or _LISTED.match(answer.text):
             return "copies"
         previous = next((said.text for said in reversed(conversation.messages) if said.role == "assistant"), "")
         if fault := broken_form(answer.plain, self._question, previous, self._texts):

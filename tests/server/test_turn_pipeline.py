@@ -25,7 +25,7 @@ from server.turn.events import (
 from server.turn.run import TurnInput
 from server.turn.search import TurnSearch
 from tests.chat_model import FOREVER, ScriptedChatModel
-from tests.server.turn_fakes import FAX, LEAVE, FakeCollection, Reversing
+from tests.server.turn_fakes import FAX, LEAVE, FakeCollection, Reversing, Showing
 from tests.server.turn_playing import FOLLOW_UP, Fixed, done, engine, play
 from text.prompts import QuestionContext
 
@@ -204,6 +204,16 @@ def test_what_a_small_model_writes_and_the_documents_bear_out_stands() -> None:
     short = "It is not paid after week 8 [1]."
     end = done(play(engine([short]), "For which weeks is leave paid?", conversation=Conversation(quoted)))
     assert (end.answer, end.folded) == (short, "")
+
+
+def test_a_small_model_s_copy_is_no_surer_than_the_quotes(monkeypatch: pytest.MonkeyPatch) -> None:
+    copied, told = "It may be taken in two parts [1].", "Parental leave lasts for ten weeks [1]."
+    read = Showing(0.9)
+    assert done(play(engine([copied], reranker=read), "Which parts does leave have?")).answer == copied
+    monkeypatch.setattr("server.turn.evidence.SURE", 2)
+    end = done(play(engine([copied], reranker=read), "Which parts does leave have?"))
+    assert (end.status, end.doubted, end.folded) == ("quoted", True, copied)
+    assert done(play(engine([told], reranker=read), "Which parts does leave have?")).answer == told
 
 
 def test_a_passage_that_shows_tags_and_numbers_in_its_code_may_be_copied() -> None:

@@ -97,6 +97,30 @@ answer = json.load(urllib.request.urlopen(request))
 print(answer["choices"][0]["message"]["content"], answer["usage"], f"{time.monotonic() - began:.1f} s")
 PYTHON
 
+say "the prefix cache: two turns behind the same long text, then the second as another tenant"
+"$PYTHON" - "$PORT" "$NAME" <<'PYTHON'
+import json, sys, time, urllib.request
+
+server = f"http://127.0.0.1:{sys.argv[1]}"
+said = [("system", open("docs/glossary.md").read()[:6000]), ("user", "What is a collection?")]
+
+
+def hits():
+    lines = urllib.request.urlopen(f"{server}/metrics").read().decode().splitlines()
+    return sum(float(line.split()[1]) for line in lines if line.startswith("vllm:prefix_cache_hits_total{"))
+
+
+for tenant, further in ((1, ()), (1, ("A set of documents.", "And a passage?")), (2, ())):
+    said += zip(("assistant", "user"), further)
+    before, began = hits(), time.monotonic()
+    messages = [{"role": role, "content": text} for role, text in said]
+    body = {"model": sys.argv[2], "messages": messages, "max_tokens": 12, "cache_salt": f"tenant-{tenant}"}
+    url, headers = f"{server}/v1/chat/completions", {"Content-Type": "application/json"}
+    answer = json.load(urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), headers)))
+    tokens, seconds = answer["usage"]["prompt_tokens"], time.monotonic() - began
+    print(f"tenant {tenant}: {tokens} tokens, {hits() - before:.0f} of them known, {seconds:.1f} s")
+PYTHON
+
 say "the conversation"
 export ANAPHORA_HOME="${ANAPHORA_VLLM_HOME:-${ANAPHORA_HOME:-$WORK/home}}"
 export ANAPHORA_LLM__TIMEOUT_SECONDS=900

@@ -80,7 +80,6 @@ def compare(
         str, typer.Option(help="Pairs BEFORE=AFTER by commas, where other systems than those of one name are meant.")
     ] = "",
     measures: Annotated[str, typer.Option(help="Measures by commas; the first picks winners and losers.")] = "",
-    most: Annotated[int, typer.Option("--shown", min=0, help="How many winners and losers to show.")] = 5,
     html: Annotated[Path | None, typer.Option(help="Also write a report to this file.")] = None,
     fail_under: Annotated[
         float | None,
@@ -98,7 +97,7 @@ def compare(
         raise EvaluationError("--systems takes pairs such as typed:rrf=auto:rrf, by commas.")
     runs = read_run(before), read_run(after)
     named = {old: new for old, new in pairs} or None
-    comparison = report.compare(*runs, measures=listed(measures), systems=named, most=most)
+    comparison = report.compare(*runs, measures=listed(measures), systems=named)
     differing = report.tests(comparison.differences)
     state.out.print(report.table(differing.head, differing.rows), soft_wrap=True)
     for title, changes in (("Winner", comparison.winners), ("Loser", comparison.losers)):

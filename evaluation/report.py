@@ -20,6 +20,7 @@ from evaluation.run_folder import EvaluationRun, Metric, Test, corrected, scores
 COLUMNS = {"retrieval": ("AP", "R@1", "R@5", "R@10", "R@20", "nDCG@5", "RR")}
 """The columns of a kind of run; other kinds show everything they measured."""
 HEADINGS = {"AP": "MAP", "RR": "MRR"}
+MOST_CHANGED = 5
 OF_PARTS = ("AP", "R@5", "R@20", "nDCG@5")
 """The columns of a table of parts."""
 
@@ -151,13 +152,12 @@ def compare(
     *,
     measures: Sequence[str] = (),
     systems: Mapping[str, str] | None = None,
-    most: int = 5,
 ) -> Comparison:
     """`after` against `before`, over every set, level and system both have.
 
     `systems` pairs names where a system is called differently, or another one is meant. The first of `measures`
-    picks `most` winners and losers; by default all that were tested or measured. All tests are one family for Holm.
-    Raises EvaluationError where the runs share nothing.
+    picks winners and losers; by default all that were tested or measured. All tests are one family for Holm. Raises
+    EvaluationError where the runs share nothing.
     """
     places = list(_shared(before, after, systems))
     if not places:
@@ -192,8 +192,8 @@ def compare(
                     if now.get(name, value) != value
                 ]
     changes.sort(key=lambda change: change.before - change.after)
-    winners = [change for change in changes if change.after > change.before][:most]
-    losers = [change for change in reversed(changes) if change.after < change.before][:most]
+    winners = [change for change in changes if change.after > change.before][:MOST_CHANGED]
+    losers = [change for change in reversed(changes) if change.after < change.before][:MOST_CHANGED]
 
     def told(changed: Sequence[ChangedQuestion]) -> tuple[ChangedQuestion, ...]:
         return tuple(

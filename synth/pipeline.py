@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +39,8 @@ from text.files import write_text
 
 @dataclass(frozen=True, slots=True)
 class SynthPlan:
-    """Content of a run. `windows_per_document` of 0 takes all; `list_size` is the paper's n."""
+    """Content of a run. `list_size` is the paper's n."""
 
-    window_tokens: int = WINDOW_TOKENS
-    windows_per_document: int = 0
     list_size: int = 30
     seed: int = 0
 
@@ -94,14 +91,9 @@ def synthesise(
     return facts
 
 
-def windows_of(documents: Sequence[Document], plan: SynthPlan, encoder: Encoder) -> list[DocumentWindow]:
+def windows_of(documents: Sequence[Document], encoder: Encoder) -> list[DocumentWindow]:
     """The windows to be shown to the model, in document order."""
-    most = plan.windows_per_document or None
-    return [
-        window
-        for document in documents
-        for window in islice(windows(document, plan.window_tokens, encoder.count_tokens), most)
-    ]
+    return [window for document in documents for window in windows(document, WINDOW_TOKENS, encoder.count_tokens)]
 
 
 def make_propositions(
@@ -112,7 +104,7 @@ def make_propositions(
     Raises Paused while windows are open, or ModelFailed.
     """
     write_documents(folder.documents, documents)
-    windows = windows_of(documents, plan, encoder)
+    windows = windows_of(documents, encoder)
     tasks = [extraction(window, encoder.count_tokens) for window in windows]
     outcomes = runner.settle(tasks)
     built = build(
@@ -127,7 +119,7 @@ def make_propositions(
         temperature=runner.sampling.temperature,
         seed=plan.seed,
         list_size=plan.list_size,
-        window_tokens=plan.window_tokens,
+        window_tokens=WINDOW_TOKENS,
         documents=len(documents),
         windows=len(windows),
         steps={PROPOSITIONS: _facts_of(runner, tasks, outcomes, PROPOSITIONS)},

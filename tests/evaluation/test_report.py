@@ -50,14 +50,14 @@ def made(root: Path, name: str, good: float, latency: float = 0.02) -> Evaluatio
 
 
 def test_a_clear_gain_is_significant_and_names_its_winners(tmp_path: Path) -> None:
-    found = compare(made(tmp_path, "a", 0.2), made(tmp_path, "b", 0.9), most=3)
+    found = compare(made(tmp_path, "a", 0.2), made(tmp_path, "b", 0.9))
     gain = next(d for d in found.differences if d.measure == "AP" and d.system == "typed:rrf")
     assert (gain.before, gain.after, gain.n) == pytest.approx((0.2, 0.9, 40))
     assert gain.low > 0
     assert gain.p_holm < 0.05
     still = next(d for d in found.differences if d.measure == "R@5")
     assert (still.difference, still.p_holm) == (0, 1)
-    assert len(found.winners) == 3
+    assert len(found.winners) == 5
     assert not found.losers
     assert found.winners[0].before_evidence == (f"a wrote {EVIL}",)
     assert found.winners[0].asked[0] == "user: before"

@@ -437,21 +437,21 @@ def nearest_sentences(
     runs = _Runs([quote for _, quote in scored], chances, evidence)
     chosen = _likeliest(wanted, runs, QUOTES, first=defined)
     holding = held(chosen, chances)
-    sure = holding >= HELD and sureness(wordings[0], holding, odds, relevance) >= SURE
-    sure = sure and (odds is None or odds.answer >= ANSWERED)
+    sure = holding >= HELD
+    if odds is not None:
+        sure = sure and odds.answer >= ANSWERED and sureness(wordings[0], holding, odds, relevance) >= SURE
     if not sure:
         chosen = _likeliest(wanted, runs, QUOTES_IN_DOUBT, first=defined)
     return finished(wordings, chosen, evidence, doubted=not sure), sure
 
 
-def sureness(question: str, holding: float, odds: Chances | None, relevance: float) -> float:
+def sureness(question: str, holding: float, odds: Chances, relevance: float) -> float:
     """Return the chance that quotes, which hold the answer with the chance `holding`, answer a question.
 
     `question` is in a person's own words: amounts ("how many users can it take?") and yes or no are what people ask for
     most where nobody wrote it down.
     """
-    refuse, ask = (0.0, 0.0) if odds is None else (odds.refuse, odds.ask)
-    known = REFUSE * _log_odds(refuse) + ASK * _log_odds(ask) + HOLDS * _log_odds(holding)
+    known = REFUSE * _log_odds(odds.refuse) + ASK * _log_odds(odds.ask) + HOLDS * _log_odds(holding)
     put = AMOUNT * asks_for_amount(question) + WHETHER * asks_whether(question)
     return 1 / (1 + math.exp(-(BIAS + known + put + RELEVANT * min(max(relevance, -12.0), 12.0))))
 

@@ -325,18 +325,18 @@ class Reply:
         is given, else by words."""
         scorer = self.reader.scorer
         chances = search.sentence_chances(plan, passages, hits, scorer) if search else {}
-        if chances and self.before:
-            chances = unrepeated(chances, scorer, self.before)
+        fresh = unrepeated(chances, scorer, self.before) if chances and self.before else chances
         question = plan.matching if chances else plan.meaning
         nearest = partial(nearest_sentences, typed=plan.question, item=plan.item, before=self.before)
         odds, relevance = self._chances, best_relevance(hits) if chances else 0.0
-        sentences, sure = nearest(question, passages, scorer, chances, odds=odds, relevance=relevance)
+        sentences, sure = nearest(question, passages, scorer, fresh, odds=odds, relevance=relevance)
         # Of letters that the cross-encoder never learnt it finds the passage, and words tell whether it answers.
         reads = readable(plan.question)
         if not (sure and reads) and (question != plan.matching or not reads):
             by_words, sure = nearest(plan.matching, passages, scorer, odds=None if chances else odds)
             sentences = by_words if sure or not sentences else sentences
         self.doubtful = bool(sentences) and not sure
+        # What was said may answer this, too: that is no reason to refuse or to ask back.
         self.held = held(sentences, chances)
         return sentences
 

@@ -272,7 +272,7 @@ def test_of_amounts_and_yes_or_no_quotes_are_less_sure(harder: str, easier: str)
     assert sureness(harder, 0.6, odds, 2.0) < sureness(easier, 0.6, odds, 2.0)
     assert sureness(easier, 0.6, Chances(0.8, 0.02, 0.18), 2.0) < sureness(easier, 0.6, odds, 2.0)
     assert sureness(easier, 0.3, odds, 2.0) < sureness(easier, 0.6, odds, 2.0) < sureness(easier, 0.6, odds, 5.0)
-    assert 0 < sureness(easier, 0.0, None, float("-inf")) < sureness(easier, 1.0, None, float("inf")) < 1
+    assert 0 < sureness(easier, 0.0, Chances(0, 0, 1), float("-inf")) < sureness(easier, 1.0, odds, float("inf")) < 1
 
 
 @pytest.mark.parametrize(
@@ -376,9 +376,14 @@ def test_below_a_refusal_only_what_is_near_is_quoted(relevance: float) -> None:
 
 @pytest.mark.parametrize(("score", "status"), [(0.999, "quoted"), (0.3, "refused")])
 def test_what_the_sentences_hold_is_not_refused(score: float, status: str) -> None:
-    settings = Settings(retrieval=RetrievalSettings(profile={"answerable": 1.0, "ask_back": 0}))
-    end = done(play(engine(settings=settings, reranker=Showing(score)), "How long is parental leave?"))
+    settings = Settings(retrieval=RetrievalSettings(profile={"answerable": 1.0, "ask_back": 0}, rerank="always"))
+    turns = engine(settings=settings, reranker=Showing(score))
+    end = done(play(turns, "How long is parental leave?"))
     assert (end.status, bool(end.citations)) == (status, True)
+    # Nor is what the answer before has said already.
+    said = Conversation((Message("user", "How is leave?"), Message("assistant", LEAVE)))
+    alone = engine(collection=FakeCollection(texts=(LEAVE,)), settings=settings, reranker=Showing(score))
+    assert done(play(alone, "How long is it?", conversation=said)).status == status
 
 
 def test_what_the_search_did_not_read_is_read_for_its_sentences_beside_what_a_follow_up_leans_on() -> None:

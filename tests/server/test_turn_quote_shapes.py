@@ -132,7 +132,7 @@ def test_the_key_sentence_of_a_longer_quote_is_bold(
 
 def test_a_doubted_quote_has_no_key_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("server.turn.evidence.GROWN", 600)
-    monkeypatch.setattr("server.turn.evidence.SURE", 2)
+    monkeypatch.setattr("server.turn.evidence.HELD", 2)
     assert "**" not in shown(WARRANTY, "does it cover limescale?", "limescale")
 
 
@@ -303,7 +303,7 @@ def test_of_steps_that_nobody_asks_for_the_item_is_quoted() -> None:
 
 
 def test_a_doubtful_paragraph_brings_what_it_leads_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("server.turn.evidence.SURE", 2)
+    monkeypatch.setattr("server.turn.evidence.HELD", 2)
     text = "The keyring has a new format. Convert it with the following command:\n\n```sh\ngpg --export >old.gpg\n```"
     answer = shown(text, "gpg 2 only gave me a kbx file", "zzz", "yyy", "keyring")
     assert "> gpg --export >old.gpg\n> ```" in answer

@@ -54,7 +54,7 @@ def _plain(text: str) -> str:
 
 
 _TAGS = regex.compile(
-    r"</?(?:passages?|question|system|user|assistant)>|<\|\w+\|>|cannot_answer|^\W*(?:Question|They mean):",
+    r"</?(?:passages?|question|system|user|assistant)>|<\|\w+\|>|cannot_answer|^\W*(?:Question|They mean):|\w › \w",
     regex.IGNORECASE | regex.MULTILINE,
 )
 _CODE = regex.compile(

@@ -171,12 +171,13 @@ def test_below_an_answer_nothing_supports_the_nearest_sentences_are_quoted() -> 
         ("The passages do not say how long it lasts.", "How long does parental leave last?", ""),
         ("The mayor of Springfield studied medieval falconry [1].", "How long does parental leave last?", ""),
         ("Parental leave lasts ten weeks [1]. </passages>", "How long does parental leave last?", ""),
+        ("Handbook › Parental leave lasts [1]", "How long does parental leave last?", ""),
         ("Parental leave lasts `leave --weeks [1]` ten weeks [1].", "How long does parental leave last?", ""),
         ("How long does parental leave last [1].", "How long does parental leave last?", ""),
         ("[1] Parental leave lasts ten weeks.\n[2] Apply with form PL-7.", "How long does parental leave last?", ""),
         ("Parental leave lasts ten weeks [1].", "Where can I apply?", "Parental leave lasts ten weeks [1]."),
     ],
-    ids=["refuses", "declines", "unsupported", "leak", "marker in code", "echo", "copies", "repeats"],
+    ids=["refuses", "declines", "unsupported", "leak", "path", "marker in code", "echo", "copies", "repeats"],
 )
 def test_a_small_model_whose_text_cannot_stand_is_folded_and_the_quotes_answer(
     script: str, question: str, before: str

@@ -18,7 +18,7 @@ from types import FrameType
 import httpx
 
 from server.api.app import create_app
-from server.chat import open_service
+from server.chat import open_service, service
 from server.settings import Settings
 
 ROOT = f"{Path(__file__).resolve().parent.parent}/"
@@ -28,6 +28,8 @@ QUESTIONS = ("Can a file crash the server?", "and how much memory may it take?")
 async def trace(settings: Settings, collection: str) -> Counter[str]:
     """Calls by file, paths relative to the project."""
     calls: Counter[str] = Counter()
+    # What looks after other servers is no part of a turn.
+    service.TAKE_OVER_SECONDS = 3600.0
     tracing = threading.Event()
 
     def count(frame: FrameType, event: str, _: object) -> None:
@@ -36,8 +38,8 @@ async def trace(settings: Settings, collection: str) -> Counter[str]:
 
     threading.setprofile(count)
     sys.setprofile(count)
-    async with open_service(settings) as service:
-        transport = httpx.ASGITransport(app=create_app(service, settings))
+    async with open_service(settings) as opened:
+        transport = httpx.ASGITransport(app=create_app(opened, settings))
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:7860", timeout=120) as client:
             for last in (False, True):
                 made = await client.post("/v1/conversations", json={"collection": collection})

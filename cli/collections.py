@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.shared.console import open_table
-from cli.shared.resources import demand_collection, with_service
-from cli.shared.state import state_of
+from cli.shared.resources import demand_collection, open_database, with_service
+from cli.shared.state import InputError, state_of
 
 if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
     from server.chat import ChatService
+    from server.settings import Settings
 
 app = typer.Typer(help="List and delete collections, and say who may use them.")
 
@@ -76,16 +79,51 @@ def grant(
     A collection without a grant belongs to the group default; with its first grant it does no more. The last grant
     cannot be revoked. `anaphora index --group` grants a collection that is not there yet.
     """
+    from server.access import DEFAULT_GROUP, account, at_terminal, entry
+    from server.store import schema
+
     state = state_of(context)
+    settings = state.settings().model_copy(update={"collection": name})
     if not revoke:
         # A grant of a name that was mistyped would be kept, and open nothing.
-        demand_collection(state.settings().model_copy(update={"collection": name}))
-    if not group:
-        for granted in with_service(state, lambda service: service.collections.grants(name)):
-            state.out.print(granted)
-    elif revoke:
-        with_service(state, lambda service: service.collections.revoke_grant(name, group))
-        state.err.print(f"{name} may not be used by {group} any more.")
-    else:
-        groups = with_service(state, lambda service: service.collections.grant(name, group))
+        demand_collection(settings)
+    if group and not revoke:
+        add_grant(settings, group)
+
+    def take_back(connection: Connection) -> None:
+        if group not in (schema.groups_of(connection, name) or [DEFAULT_GROUP]):
+            raise InputError(f"{name} is not granted to {group[:80]!r}.")
+        if not schema.revoke_grant(connection, name, group):
+            raise InputError(
+                f"{group} is the last group {name} is granted to, and without any it would belong to `default`. Grant "
+                "it to another group first, or delete the collection."
+            )
+        account(connection, entry(at_terminal(), "grant.remove", group, collection=name, group=group))
+
+    with open_database(settings) as database:
+        if group and revoke:
+            database.write_blocking(take_back)
+            state.err.print(f"{name} may not be used by {group} any more.")
+            return
+        groups = database.read_blocking(schema.groups_of, name) or [DEFAULT_GROUP]
+    if group:
         state.err.print(f"{name} may be used by: {', '.join(groups)}.")
+    else:
+        state.out.print("\n".join(groups))
+
+
+def add_grant(settings: Settings, group: str) -> None:
+    """Let a group use the collection of the settings. Raises InputError."""
+    from server.access import account, at_terminal, entry
+    from server.store import schema
+    from text.files import NAME_RULE, is_name
+
+    if not is_name(group):
+        raise InputError(f"{group[:40]!r} cannot be a group's name: use {NAME_RULE}.")
+
+    def add(connection: Connection) -> None:
+        schema.grant(connection, settings.collection, group)
+        account(connection, entry(at_terminal(), "grant.add", group, collection=settings.collection, group=group))
+
+    with open_database(settings) as database:
+        database.write_blocking(add)

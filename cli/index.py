@@ -21,8 +21,7 @@ from cli.shared.console import bars, open_table
 from cli.shared.error_handler import ExitCode
 from cli.shared.options import Exclude, Include, overriding
 from cli.shared.resources import existing, fetch_models, open_database
-from cli.shared.state import InputError, State, state_of
-from text.files import NAME_RULE, is_name
+from cli.shared.state import State, state_of
 from text.modules import load_plugin
 from text.sanitize import sanitize_line
 
@@ -60,8 +59,10 @@ def index(
     settings = state.settings(overriding(collection=collection))
     files = existing(paths)
     if group:
+        from cli.collections import add_grant
+
         # Before there is anything to see.
-        _grant(settings, group)
+        add_grant(settings, group)
     fetch_models(settings, state, reranker=False)
     encoder = Models(settings).encoder()
     patterns = settings.index.model_copy(
@@ -74,22 +75,6 @@ def index(
     workers_of = nullcontext if on == "here" else load_plugin("anaphora.workers", on, kind="cluster", builtin=("here",))
     with workers_of() as workers:
         index_files(state, settings, encoder, files, prune=prune, retry=retry, workers=workers)
-
-
-def _grant(settings: Settings, group: str) -> None:
-    """Let a group use the collection of the settings. Raises InputError."""
-    from server.access import account, at_terminal, entry
-    from server.store import collection_rows
-
-    if not is_name(group):
-        raise InputError(f"{group[:40]!r} cannot be a group's name: use {NAME_RULE}.")
-
-    def add(connection: Connection) -> None:
-        collection_rows.grant(connection, settings.collection, group)
-        account(connection, entry(at_terminal(), "grant.add", group, collection=settings.collection, group=group))
-
-    with open_database(settings) as database:
-        database.write_blocking(add)
 
 
 def index_files(

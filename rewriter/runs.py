@@ -70,14 +70,6 @@ def promoted_folder(home: Path, kind: RunKind = REWRITERS) -> Path | None:
     return home / kind.folder / str(run) if run else None
 
 
-def promotion_stamp(home: Path) -> int:
-    """A number that changes whenever another rewriter is promoted; 0 before the first."""
-    try:
-        return (home / REWRITERS.folder / PROMOTED).stat().st_mtime_ns
-    except OSError:
-        return 0
-
-
 def check(folder: Path) -> None:
     """Load a rewriter as the server would and ask it one question. Raises RunError where that fails."""
     rewriter = load_rewriter(folder, Serving(timeout_seconds=60.0))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 Role: TypeAlias = Literal["visitor", "reader", "agent", "operator"]
 """visitor: asks from a web site, whose page shows the key. reader: asks. agent: also reviews, rates, sees traces.
-operator: also manages documents, keys, runs."""
+operator: also manages documents, sources, runs."""
 
 ROLES: tuple[Role, ...] = get_args(Role)
 """From the least to the most."""
@@ -104,8 +104,8 @@ class SignInFailed(Exception):
 
 
 Action: TypeAlias = Literal[
-    "ask", "read", "change", "change_any", "rate", "review", "documents", "jobs", "keys",
-    "grants", "audit", "server", "ready",
+    "ask", "read", "change", "change_any", "rate", "review", "documents", "jobs",
+    "server", "ready",
 ]  # fmt: skip
 
 NEEDS: Mapping[Action, Role] = {
@@ -122,10 +122,6 @@ NEEDS: Mapping[Action, Role] = {
     "review": "agent",
     "documents": "operator",
     "jobs": "operator",
-    "keys": "operator",
-    "grants": "operator",
-    # What the log holds of one's groups.
-    "audit": "operator",
     # What belongs to the server and not to one group: its numbers, its state, the files of its machine.
     "server": "operator",
 }
@@ -143,11 +139,6 @@ def allows(principal: Principal, action: Action) -> bool:
 def may_change(principal: Principal, owner: str) -> bool:
     """Whether a principal may change something of `owner` that it sees."""
     return owner == principal.id or allows(principal, "change_any")
-
-
-def may_give(principal: Principal, role: Role, groups: Iterable[str]) -> bool:
-    """Whether a principal may let somebody else have this role in these groups: nobody gives more than there is."""
-    return allows(principal, "keys") and principal.has(role) and all(principal.in_group(group) for group in groups)
 
 
 def group_of(principal: Principal, grants: Iterable[str]) -> str | None:

@@ -36,9 +36,10 @@ class Plugin:
     collection, and `delete_documents` are functions `(home, collection) -> None` that delete those with the collection.
     `public_paths` need no key; of these, `shared_paths` may be loaded by pages of other origins, and `framed_paths` set
     their own policy on who may frame them. `authenticators` make a `server.api.security.Authenticator`
-    of the settings. `checks` are functions `(settings) -> findings` that `anaphora doctor` runs. `tables` are
-    `server.store.schema.TableGroup`s. `audit_logs` are functions `(connection, *entries)` that keep entries of
-    `server.access`. `answerers` make a `server.turn.run.Answerer` of `(core)`, or None while they are off. `replies`
+    of the settings, or None while they are off. `checks` are functions `(settings) -> findings` that `anaphora doctor`
+    runs. `tables` are `server.store.schema.TableGroup`s. `audit_logs` are functions `(connection, *entries)` that keep
+    entries of `server.access`. `answerers` make a `server.turn.run.Answerer` of `(core)`, or None while they are off.
+    `replies`
     make a function `(text) -> reply` of `(core)`, or None while they are off, for messages that need no search; its
     reply to others is empty. `standing_messages` are texts that a button of the page and of the widget sends any time.
     `turn_parts` are async functions `(service, turn_id) -> Markup` of what stands below the last turn of the page; a

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from index.errors import ModelUnavailable
 from rewriter.load import RERANKERS, REWRITERS, Serving, describe, load_rewriter, packaged_folder, verify
 from rewriter.protocol import PassThroughRewriter, Rewriter, RunError
-from rewriter.runs import promoted_folder, promotion_stamp
+from rewriter.runs import PROMOTED, promoted_folder
 from server.settings import Settings
 
 if TYPE_CHECKING:
@@ -204,7 +204,8 @@ class RewriterManager:
 
     def _wanted(self) -> tuple[str, int]:
         """Changes whenever another run is promoted."""
-        return self._settings.rewriter.model, promotion_stamp(self._settings.home)
+        note = self._settings.home / REWRITERS.folder / PROMOTED
+        return self._settings.rewriter.model, note.stat().st_mtime_ns if note.exists() else 0
 
 
 def _packaged(settings: Settings) -> Rewriter:

@@ -57,7 +57,7 @@ class PluginContract:
     def test_without_the_plugin_its_settings_are_refused_and_its_paths_are_gone(
         self, removed: None, tmp_path: Path
     ) -> None:
-        from server.api.routes import ROUTERS
+        from server.api.app import ROUTERS
         from server.settings import Settings
 
         assert self.name not in installed_plugins()

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sqlalchemy import select
+
 from server.access import DEFAULT_GROUP, LOCAL, Ownership
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Row
 
+    from server.chat import ChatService
     from server.store.records import Trace
 
 ALL = LOCAL
@@ -43,3 +46,11 @@ def trace_of(turn: str, conversation: str | None, created: float = 1.0) -> Trace
         turn_id=turn, conversation_id=conversation, collection="docs", collection_version="1", engine="none",
         status="answered", created=created, seconds=0.1, steps=(),
     )  # fmt: skip
+
+
+def ratings(service: ChatService) -> list[Row[Any]]:
+    """Every rating, oldest first."""
+    from server.store.schema import FEEDBACK
+
+    ordered = select(FEEDBACK).order_by(FEEDBACK.c.created)
+    return list(service.core.database.read_blocking(lambda connection: connection.execute(ordered).all()))

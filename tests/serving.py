@@ -221,6 +221,11 @@ class Running:
         # Loading certificates takes longer than most tests.
         return httpx.Client(base_url=self.url, timeout=90.0, verify=False, **options)
 
+    def traced(self, turn_id: str) -> dict[str, Any]:
+        """The trace of a turn, as `anaphora trace show --json` prints it."""
+        kept: dict[str, Any] = self.call(self.service.turns.trace(turn_id)).model_dump(mode="json")
+        return kept
+
     def upload(self, name: str, text: str) -> None:
         """Put a document into `docs`."""
         with self.client() as client:

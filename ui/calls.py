@@ -127,7 +127,7 @@ class Calls:
             "welcome.html",
             collection=id if collection or adding else "",
             documents=documents,
-            examples=await self._service.turns.examples(id, where) if documents else [],
+            examples=await self._service.suggestions.examples(id, where) if documents else [],
             adding=adding,
             embedded=1 - collection.without_vector / collection.passages if collection and collection.passages else 1,
         )
@@ -135,13 +135,13 @@ class Calls:
 
     async def filters(self, id: str) -> Answer:
         """→ `{html}` of what a search of the collection `id` can be narrowed by; empty where there is no choice."""
-        fields = await self._service.turns.filters(id) if id else {}
+        fields = await self._service.suggestions.filters(id) if id else {}
         open_to_choice = {field: values for field, values in fields.items() if len(values) > 1}
         return {"html": str(render("filters.html", fields=open_to_choice, names=_NAMES))}
 
     async def follow_ups(self, id: str) -> Answer:
         """→ `{html}` of questions to go on with after the turn `id`; empty where none is known to be answered."""
-        questions = await self._service.turns.follow_ups(id)
+        questions = await self._service.suggestions.follow_ups(id)
         return {"html": str(render("followups.html", questions=[question.question for question in questions]))}
 
     async def below_turn(self, id: str) -> Answer:

@@ -25,10 +25,6 @@ from text.sanitize import web_address
 _FILE = ".addresses.json"
 _FIELD, _FIELD_CHARS = "field.", 100
 _NAME = re.compile(r"\{(\w+)\}")
-_WORDS = 4
-"""So many words at each end of a long sentence tell where it stands."""
-_LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
-_MARKUP = re.compile(r"\\([^\w\s]|_)|^\s*(?:#+|[-*+>]|\d+[.)])\s+|\*+|`+|~~|(?<!\w)_+|_+(?!\w)", re.MULTILINE)
 
 About = Mapping[str, str]
 NOTHING: About = {}
@@ -120,20 +116,3 @@ def _read(path: Path) -> dict[str, About]:
     except (OSError, ValueError, RecursionError):
         return {}
     return values if isinstance(values, dict) else {}
-
-
-def address_at(source: str, quote: str, page: int | None = None) -> str:
-    """Where a person opens a source at a sentence of its text; empty where the source is no http(s) address.
-
-    Browsers look for the words of a text fragment; of a PDF they open the page. The words of markup are left out.
-    """
-    url, mark = web_address(source).partition("#")[::2]
-    if not url or page:
-        return f"{url}#page={page}" if url else ""
-    plain = _MARKUP.sub(r"\1", _LINK.sub(r"\1", quote))
-    lines = [max(line.split("|"), key=len).split() for line in plain.splitlines()]
-    lines = [words for words in lines if any(map(str.isalnum, "".join(words)))]
-    if not lines:
-        return url + (f"#{mark}" if mark else "")
-    ends = lines[:1] if len(lines) == 1 and len(lines[0]) <= 2 * _WORDS else [lines[0][:_WORDS], lines[-1][-_WORDS:]]
-    return f"{url}#{mark}:~:text=" + ",".join(percent(" ".join(words), safe="").replace("-", "%2D") for words in ends)

@@ -28,12 +28,11 @@ plugin = Plugin(
     name="compliance",
     summary="Keep an audit log, and erase documents and persons.",
     settings="plugins.compliance:ComplianceSettings",
-    routers=("plugins.compliance.audit_service:router",),
     commands={"audit": "plugins.compliance:audit", "erase": "plugins.compliance:erase"},
     tables=("plugins.compliance.audit_log:TABLES",),
     audit_logs=("plugins.compliance.audit_log:append",),
-    tasks=("plugins.compliance.audit_service:trim_expired",),
-    checks=("plugins.compliance.audit_service:check_chain",),
+    tasks=("plugins.compliance.audit_log:trim_expired",),
+    checks=("plugins.compliance.audit_log:check_chain",),
 )
 
 

@@ -38,6 +38,7 @@ router = APIRouter(tags=["Curated answers"])
 class NewAnswer(StrictBody):
     """An answer as it is written. With `turn` what is left out comes from its review, or else from the turn."""
 
+    id: str = Field("", max_length=100, description="The answer to change; what is left out stays. Empty: a new one.")
     turn: str = Field("", max_length=100, description="The id of a turn of the collection that was reviewed.")
     questions: tuple[Annotated[str, Field(min_length=1, max_length=MAX_QUESTION_CHARS)], ...] = Field(
         (), max_length=20, description="Ways to ask for the same, each understood alone."
@@ -68,9 +69,9 @@ class CuratedService(ReviewService):
         return [await self._view(answer) for answer in await self._read(store.listing, collection)]
 
     @requires("review")
-    async def put(self, collection: str, answer_id: str, new: NewAnswer) -> CuratedView:
-        """Keep an answer, in place of the one with that id; an empty id makes one. Raises NotFound, InvalidRequest."""
-        group = await self._demand(collection)
+    async def put(self, collection: str, new: NewAnswer) -> CuratedView:
+        """Keep an answer, or change the one with its id. Raises NotFound, InvalidRequest."""
+        group, answer_id = await self._demand(collection), new.id
         before = found_or_missing(await self._find(collection, answer_id), "answer", answer_id) if answer_id else None
         fields = new.model_dump(include=new.model_fields_set - {"turn", "passages"})
         values = (before.model_dump() if before else {}) | await self._of_turn(collection, new.turn) | fields
@@ -152,19 +153,11 @@ async def list_curated(collection: CollectionName, curated: Curated) -> Listing[
     return Listing(data=[*await curated.answers(collection)])
 
 
-@router.post("/v1/collections/{collection}/curated", status_code=201, summary="Write a curated answer")
+@router.post("/v1/collections/{collection}/curated", status_code=201, summary="Write or change a curated answer")
 async def write_curated(collection: CollectionName, body: NewAnswer, curated: Curated) -> CuratedView:
     """Answer a question ahead, by hand or from a reviewed turn: who asks for the same gets it before any model is
-    asked."""
-    return await curated.put(collection, "", body)
-
-
-@router.patch("/v1/collections/{collection}/curated/{answer}", summary="Change a curated answer")
-async def change_curated(
-    collection: CollectionName, answer: AnswerId, body: NewAnswer, curated: Curated
-) -> CuratedView:
-    """Change what is given; the rest stays."""
-    return await curated.put(collection, answer, body)
+    asked. With the `id` of an answer, change what is given of it; the rest stays."""
+    return await curated.put(collection, body)
 
 
 @router.delete("/v1/collections/{collection}/curated/{answer}", status_code=204, summary="Delete a curated answer")

@@ -47,9 +47,9 @@
       questions: fields.questions.value.split("\n").map((line) => line.trim()).filter(Boolean),
       answer: fields.answer.value, refuses: fields.refuses.checked, keeper: fields.keeper.value, scope,
       expires: fields.expires.value ? new Date(`${fields.expires.value}T23:59:59Z`) / 1000 : null,
-      passages: sent.passages.map(({ document_id, start, end }) => ({ document_id, start, end })),
+      id: sent.id ?? "", passages: sent.passages.map(({ document_id, start, end }) => ({ document_id, start, end })),
     };
-    if (!await bench.tried(sent.id ? "PATCH" : "POST", address(sent.id), body)) return;
+    if (!await bench.tried("POST", address(), body)) return;
     box.close();
     drawn();
   };

@@ -18,7 +18,7 @@ plugin = Plugin(
     name="sso",
     summary="Sign people in by OpenID Connect or by the headers of a proxy.",
     settings="plugins.sso:SsoSettings",
-    authenticators=("plugins.sso.authenticator:SsoAuthenticator",),
+    authenticators=("plugins.sso.authenticator:open_authenticator",),
     checks=("plugins.sso.authenticator:check_provider",),
 )
 

@@ -354,3 +354,8 @@ def check_provider(settings: Settings) -> Iterator[Finding]:
         )
     else:
         yield Finding("signing in", "ok", f"with {sso.issuer}")
+
+
+def open_authenticator(settings: Settings) -> SsoAuthenticator | None:
+    """Return the authenticator of the settings; None where they name no way to sign in."""
+    return SsoAuthenticator(settings) if settings.of(SsoSettings).signs_in else None

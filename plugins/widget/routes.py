@@ -19,17 +19,18 @@ from pydantic import BaseModel, Field
 from starlette.responses import HTMLResponse, Response
 
 from index.documents import MetadataValue, Where
-from index.loaders.addresses import address_at, spellings
+from index.loaders.addresses import spellings
 from plugins.widget import WidgetSettings
 from plugins.widget.visitors import VISITOR, count_form, count_turn, demand_site, for_visitor, forget
+from server.api.conversations import HistoryMessage
 from server.api.dependencies import EVENTS, Narrowed, Service, StrictBody, TurnStream, event_bytes, while_connected
-from server.api.routes.conversations import HistoryMessage
 from server.chat import ChatService, DoneEvent, Message, TurnRequest
 from server.chat.base import InvalidRequest, NotFound, clean, found_or_missing
+from server.chat.conversations import MAX_COMMENT_CHARS
 from server.chat.running_turn import RunningTurn
-from server.chat.turns import MAX_COMMENT_CHARS
 from server.plugins import Plugin, resolve, standing_messages, switched_on
 from server.store import turns
+from server.turn.answer import address_at
 from server.turn.events import Evidence
 from server.turn.evidence import best_sentences
 from server.turn.search import NO_PAGE, ReadPage
@@ -266,8 +267,8 @@ async def welcome(service: Service, where: Narrowed, collection: str = "", visit
     if where:
         await count_turn(visited, cost=1)
     name = collection or await visited.turns.default_collection()
-    questions = [example.question for example in await visited.turns.examples(name, where)]
-    return Welcome(filters=await visited.turns.filters(name), questions=questions)
+    questions = [example.question for example in await visited.suggestions.examples(name, where)]
+    return Welcome(filters=await visited.suggestions.filters(name), questions=questions)
 
 
 def _text(name: str) -> str:

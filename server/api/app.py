@@ -17,30 +17,31 @@ from typing import Any
 
 import uvicorn
 from fastapi import APIRouter, FastAPI
-from opentelemetry import context, trace
-from opentelemetry.trace import INVALID_SPAN, Span, SpanKind, Status, StatusCode
-from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-from starlette.datastructures import Headers
 from starlette.middleware import Middleware
-from starlette.requests import HTTPConnection
 from starlette.routing import BaseRoute
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp
 
+from server.api import conversations, documents, openai, operations, workbench
 from server.api.dependencies import ERRORS, MountedErrors, install_errors
-from server.api.routes import OPERATIONS, ROUTERS
+from server.api.middleware import RequestLanguage, RequestWatch
 from server.api.security import RequestLimit, door
 from server.chat import ChatService
 from server.plugins import installed_plugins, parts
 from server.settings import ServerSettings, Settings
 from server.store import Database, credentials
-from server.tracing import Metrics, Tracing
-from text.languages import speak, wanted
 
 _DESCRIPTION = """Chat over your own documentation, with follow-up questions that work.
 
 `/v1/chat/completions` speaks OpenAI's protocol: a collection is a model. Everything else is what the page
 uses. Errors have OpenAI's shape. A server that listens on more than loopback wants `Authorization: Bearer KEY`.
 """
+
+
+ROUTERS = (
+    *(openai.router, conversations.search_router, conversations.router, conversations.feedback_router),
+    *(workbench.router, documents.router, documents.jobs_router, workbench.runs_router),
+)
+"""In the order in which the description lists them; those of plugins and `operations` follow."""
 
 
 def create_app(service: ChatService, settings: Settings) -> FastAPI:
@@ -89,7 +90,7 @@ def _routes(plugins: tuple[str, ...]) -> list[BaseRoute]:
     every = APIRouter()
     for router in (*ROUTERS, *parts("routers")):
         every.include_router(router, responses=ERRORS)
-    every.include_router(OPERATIONS)
+    every.include_router(operations.router)
     return every.routes
 
 
@@ -103,91 +104,12 @@ def _describe(app: FastAPI, *, with_keys: bool) -> None:
             return schema
         schemes = schema.setdefault("components", {}).setdefault("securitySchemes", {})
         schemes["key"] = {"type": "http", "scheme": "bearer"}
-        for path, operations in schema["paths"].items():
-            for operation in operations.values():
+        for path, methods in schema["paths"].items():
+            for operation in methods.values():
                 operation["security"] = [] if path in ("/health", "/ready") else [{"key": []}]
         return schema
 
     app.openapi = described  # type: ignore[method-assign]
-
-
-ENGLISH_PAGES = ("/workbench", "/traces")
-
-
-class RequestLanguage:
-    """Lets everything be said in the language that the request asks for."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and not scope["path"].startswith(ENGLISH_PAGES):
-            connection = HTTPConnection(scope)
-            speak(wanted(connection.cookies, connection.headers.get("accept-language")))
-        await self._app(scope, receive, send)
-
-
-TRACED = "/v1/"
-"""Paths below it are traced; health checks and the page's files are not."""
-
-
-class RequestWatch:
-    """Counts requests by route and status, and makes a caller's trace the current one.
-
-    A route is its pattern, so that no text from outside is a label. Where spans are sent to a collector, a request has
-    its own.
-    """
-
-    def __init__(self, app: ASGIApp, metrics: Metrics, tracing: Tracing) -> None:
-        self._app = app
-        self._metrics = metrics
-        self._tracing = tracing
-        self._propagator = TraceContextTextMapPropagator()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        status = 500
-
-        async def watched(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
-        with self._traced(scope) as span:
-            try:
-                await self._app(scope, receive, watched)
-            finally:
-                route = getattr(scope.get("route"), "path", "")
-                self._metrics.requests.labels(route or "other", str(status)).inc()
-                span.set_attribute("http.response.status_code", status)
-                if status >= 500:
-                    span.set_status(Status(StatusCode.ERROR))
-                if route:
-                    span.update_name(f"{scope['method']} {route}")
-                    span.set_attribute("http.route", route)
-
-    @contextmanager
-    def _traced(self, scope: Scope) -> Iterator[Span]:
-        """Yield the request's span, which records nothing where spans go nowhere."""
-        headers, method = Headers(scope=scope), scope["method"]
-        if not scope["path"].startswith(TRACED):
-            yield INVALID_SPAN
-            return
-        caller = self._propagator.extract(headers) if "traceparent" in headers else context.Context()
-        if self._tracing.exports:
-            about = {"http.request.method": method, "url.path": scope["path"]}
-            span = self._tracing.tracer.start_span(method, caller, SpanKind.SERVER, about)
-            with trace.use_span(span, end_on_exit=True):
-                yield span
-            return
-        token = context.attach(caller)
-        try:
-            yield INVALID_SPAN
-        finally:
-            context.detach(token)
 
 
 SHUTDOWN_SECONDS = 5

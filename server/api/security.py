@@ -1,9 +1,9 @@
 """Check every request before a route sees it: the server's door, as ASGI middleware.
 
 What a proxy says, what a browser is told, which names and origins are answered and how long a body may be is told in
-`server.api.origins`. Here is who sends a request, and how often: sign-in by a form or a plugin, and the one place that
-makes a `Principal` of a request. Wrong keys and sign-ins of an address are slowed down, and a principal's requests are
-counted. Authorisation of a principal is decided in `server.access`.
+`server.api.middleware`. Here is who sends a request, and how often: sign-in by a form or a plugin, and the one place
+that makes a `Principal` of a request. Wrong keys and sign-ins of an address are slowed down, and a principal's requests
+are counted. Authorisation of a principal is decided in `server.access`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.access import LOCAL, NOBODY, Principal, SignInFailed, account, entry, note
 from server.api.dependencies import chat_error_response, error_response, is_api
-from server.api.origins import (
+from server.api.middleware import (
     BodySizeMiddleware,
     OriginMiddleware,
     ProxyHeaders,
@@ -530,7 +530,7 @@ def door(settings: Settings, database: Database) -> list[Middleware]:
     `database` keeps keys and sessions.
     """
     server = settings.server
-    authenticators = [make(settings) for make in parts("authenticators")]
+    authenticators = [way for make in parts("authenticators") if (way := make(settings)) is not None]
     identity_headers = {header for authenticator in authenticators for header in authenticator.identity_headers}
     return [
         Middleware(ProxyHeaders, addresses=server.proxies, identity_headers=identity_headers),

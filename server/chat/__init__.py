@@ -15,16 +15,15 @@ from server.chat.base import Forbidden as Forbidden
 from server.chat.base import InvalidRequest as InvalidRequest
 from server.chat.base import NotFound as NotFound
 from server.chat.base import Unavailable as Unavailable
+from server.chat.conversations import ReplayedTurn as ReplayedTurn
 from server.chat.documents import DocumentText as DocumentText
 from server.chat.documents import SectionView as SectionView
 from server.chat.loaded_models import CollectionSummary as CollectionSummary
 from server.chat.running_turn import TurnRequest as TurnRequest
 from server.chat.service import ChatService as ChatService
 from server.chat.service import open_service as open_service
-from server.chat.turns import ReplayedTurn as ReplayedTurn
 from server.replay import ReplayChanges as ReplayChanges
 from server.runs import RunGroup as RunGroup
-from server.settings import Settings as Settings
 from server.store.records import ConversationDetail as ConversationDetail
 from server.store.records import ConversationSummary as ConversationSummary
 from server.store.records import Feedback as Feedback

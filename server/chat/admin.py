@@ -1,7 +1,4 @@
-"""`AdminService`: jobs, runs, API keys, readiness and metrics.
-
-Nobody gives more than there is: a key's role and groups are within those of whoever makes it.
-"""
+"""`AdminService`: jobs, runs, readiness and metrics."""
 
 from __future__ import annotations
 
@@ -10,25 +7,18 @@ import shutil
 import sqlite3
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable
 from pathlib import Path
-
-from sqlalchemy import Connection
 
 from index.documents import Query
 from index.errors import IndexingError
 from rewriter.protocol import RunError
 from server import runs
-from server.access import DEFAULT_GROUP, EVERY_GROUP, Role, account, entry, may_give
 from server.chat.base import (
     MAX_ID_CHARS,
     Conflict,
-    Forbidden,
-    InvalidRequest,
     NotFound,
     ServiceBase,
-    checked_group,
     checked_name,
     clean,
     found_or_missing,
@@ -38,11 +28,9 @@ from server.chat.base import (
 )
 from server.chat.loaded_models import Collections
 from server.runs import COMMANDS, FOLDERS, TRAINED, RunDetail, RunGroup, RunSummary, TrainedGroup
-from server.store import Database, StoreError, credentials
-from server.store.credentials import ApiKey
+from server.store import Database, StoreError
 from server.store.jobs import NO_WORKER, WORKERS, any_alive
 from server.store.records import Job, View
-from server.turn.events import DoneEvent, ErrorEvent
 
 
 class Readiness(View):
@@ -57,35 +45,6 @@ class Readiness(View):
     waiting_for: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-
-
-class KeySummary(View):
-    """An API key as it can be shown. `groups` may be `*`: every group."""
-
-    id: str
-    name: str
-    role: Role
-    groups: tuple[str, ...]
-    created: float
-    used: float | None
-    expires: float | None
-    revoked: float | None
-
-    @classmethod
-    def of(cls, key: ApiKey) -> KeySummary:
-        """Return the fields of a key that may be shown."""
-        return cls.model_validate({**asdict(key), "groups": sorted(key.groups)})
-
-
-class NewKey(KeySummary):
-    """A key that was made just now: `key` is the key itself, which cannot be had again."""
-
-    key: str
-
-
-MAX_GROUPS = 100
-MAX_KEY_NAME = 100
-DAY = 86_400.0
 
 
 class AdminService(ServiceBase):
@@ -158,51 +117,6 @@ class AdminService(ServiceBase):
         except RunError as error:
             raise Conflict(str(error), code="cannot_serve") from error
 
-    @requires("keys")
-    async def keys(self) -> list[KeySummary]:
-        """Every key whose role and groups are within those of whoever asks, oldest first; never the key itself."""
-        listed = await self._read(credentials.list_keys)
-        return [KeySummary.of(key) for key in listed if may_give(self.principal, key.role, key.groups)]
-
-    @requires("keys")
-    async def create_key(
-        self, name: str, role: Role = "reader", groups: Sequence[str] = (DEFAULT_GROUP,), days: float | None = None
-    ) -> NewKey:
-        """Make a key, which is told this once. `days` is how long it opens anything; None: until it is revoked.
-
-        Raises Forbidden for a role or a group beyond one's own.
-        """
-        label = " ".join("".join(char if char.isprintable() else " " for char in name).split())
-        if not label or len(name) > MAX_KEY_NAME:
-            raise InvalidRequest("A key's name has 1 to 100 characters; say whose it is, or what for.", param="name")
-        if not groups or len(groups) > MAX_GROUPS:
-            raise InvalidRequest(f"A key is in 1 to {MAX_GROUPS} groups.", param="groups")
-        within = frozenset(group if group == EVERY_GROUP else checked_group(group) for group in groups)
-        if days is not None and not 0 < days <= 36_500:
-            raise InvalidRequest("A key lasts more than no days, and 36,500 at most.", param="expires_days")
-        if not may_give(self.principal, role, within):
-            raise self.refusal("keys", error=Forbidden("A key has no more than your own role and groups."))
-        expires = None if days is None else time.time() + days * DAY
-
-        def make(connection: Connection) -> tuple[credentials.ApiKey, str]:
-            api_key, secret = credentials.create_key(connection, label, role, within, expires)
-            detail = {"name": label, "role": role, "groups": sorted(within), "expires": expires}
-            account(connection, entry(self.principal, "key.create", api_key.id, detail=detail))
-            return api_key, secret
-
-        api_key, secret = await self._write(make)
-        return NewKey(**KeySummary.of(api_key).model_dump(), key=secret)
-
-    @requires("keys")
-    async def revoke_key(self, key_id: str) -> None:
-        """Make a key useless from now on, with the sessions that began with it. Raises NotFound."""
-        wanted = key_id.strip()[:80]
-        key_ids = {key.id for key in await self.keys() if key.revoked is None}
-        if wanted not in key_ids:
-            raise NotFound(f"There is no active key {wanted!r}.", code="key_not_found")
-        await self.account("key.revoke", wanted)
-        await self._write(credentials.revoke_key, wanted)
-
     @requires("ready")
     async def readiness(self) -> Readiness:
         """Whether a question to the default collection would be answered without waiting for anything to load.
@@ -263,10 +177,6 @@ class AdminService(ServiceBase):
 
 
 REMEMBERED_SECONDS = 5.0
-FAILED_SECONDS = 60.0
-"""For so long a language model counts as broken after it has failed: then somebody has to ask it again."""
-FAILED_ANSWERS = 2
-"""So many in a row; one alone may be the question's fault."""
 WAIT_SECONDS = 3.0
 RESERVE = 64 << 20
 """Bytes that must be free on the disk of the home: a turn, its trace and SQLite's own files need room."""
@@ -300,28 +210,6 @@ def database_problem(database: Database) -> str:
     except StoreError as error:
         return str(error)
     return ""
-
-
-class AnswerWatch:
-    """Whether the language model fails those who ask it: one that hangs still lists its models."""
-
-    def __init__(self) -> None:
-        self._failed = 0
-        self._last = ""
-        self._at = 0.0
-
-    def note(self, ending: DoneEvent | ErrorEvent) -> None:
-        """Remember how a turn ended."""
-        if isinstance(ending, ErrorEvent) and ending.code.startswith("llm_"):
-            self._failed, self._last, self._at = self._failed + 1, ending.message, time.monotonic()
-        elif ending.type == "done" and ending.status == "answered":
-            self._failed = 0
-
-    @property
-    def problem(self) -> str:
-        """Return the problem; empty if there is none."""
-        broken = self._failed >= FAILED_ANSWERS and time.monotonic() - self._at < FAILED_SECONDS
-        return f"The last {self._failed} questions to the language model failed: {self._last}" if broken else ""
 
 
 def search_problem(opened: Collections, name: str) -> str:

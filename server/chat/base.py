@@ -25,9 +25,10 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, Unpack
 
 from sqlalchemy import Connection
 
+from index.documents import Where
 from index.errors import CollectionLocked, CollectionNotFound, DocumentNotFound, IndexingError, InvalidName
 from server.access import NEEDS, Action, Circumstances, Ownership, Principal, account, allows, entry, group_of, note
-from server.store import StoreError, StoreFull, collection_rows, turns
+from server.store import StoreError, StoreFull, schema, turns
 from server.store.records import StoredTurn
 from text.files import NAME_RULE, is_name
 
@@ -184,16 +185,25 @@ def checked_name(name: str) -> str:
     return name
 
 
+MAX_FILTER_KEYS = 20
+MAX_FILTER_VALUES = 200
+
+
+def checked_filter(where: Where | None) -> Where | None:
+    """Return `where`. Raises InvalidRequest for too many keys or values."""
+    if where is None:
+        return None
+    values = sum(len(value) if isinstance(value, list) else 1 for value in where.values())
+    if len(where) > MAX_FILTER_KEYS or values > MAX_FILTER_VALUES:
+        raise InvalidRequest(f"A filter may have {MAX_FILTER_KEYS} keys and {MAX_FILTER_VALUES} values.", param="where")
+    return where
+
+
 def checked_group(group: str) -> str:
     """`group` if one may be called so. Raises InvalidRequest."""
     if not is_name(group):
         raise InvalidRequest(f"This cannot be a group's name: use {NAME_RULE}.", code="invalid_group", param="group")
     return group
-
-
-def foreign_group(group: str) -> Forbidden:
-    """The refusal to do something for a group of others."""
-    return Forbidden(f"You are not in the group {group[:80]!r}.")
 
 
 S = TypeVar("S", bound="ServiceBase")
@@ -260,7 +270,7 @@ class ServiceBase:
     async def listed(self) -> list[CollectionSummary]:
         """The collections that are granted to a group of whoever acts, by name."""
         collections = await run_blocking(self.core.opened.listing)
-        granted = await self._read(collection_rows.all_grants)
+        granted = await self._read(schema.all_grants)
         return [info for info in collections if group_of(self.principal, granted.get(info.name, ()))]
 
     async def default_collection(self) -> str:
@@ -296,7 +306,7 @@ class ServiceBase:
         return found_or_missing(await self._read(turns.find, key, self.principal), "turn", turn_id)
 
     async def _group(self, collection: str) -> str | None:
-        return group_of(self.principal, await self._read(collection_rows.groups_of, collection))
+        return group_of(self.principal, await self._read(schema.groups_of, collection))
 
     async def _read(self, work: Callable[Concatenate[Connection, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Run a function of the store and return its result. Raises Unavailable."""

@@ -30,7 +30,6 @@ from server.chat.base import (
     checked_group,
     checked_name,
     clean,
-    foreign_group,
     no_collection,
     requires,
     run_blocking,
@@ -59,7 +58,7 @@ from server.chat.loaded_models import CollectionSummary
 from server.chat.uploads import ARCHIVE, FOLDER, Room, safe_name, upload_name
 from server.jobs import JobProgress, Work
 from server.plugins import parts
-from server.store import collection_rows, jobs
+from server.store import collection_rows, jobs, schema
 from server.store.records import FileResult, Job, JobKind
 from server.turn.events import PageBox
 
@@ -255,9 +254,9 @@ class CollectionService(ServiceBase):
         """
         name = checked_name(collection)
         ownership = await self.reached(name)
-        granted = await self._read(collection_rows.groups_of, name)
+        granted = await self._read(schema.groups_of, name)
         if others := [group for group in granted if not self.principal.in_group(group)]:
-            words = f"{name} is used by {len(others)} other groups too; take your own grant back instead."
+            words = f"{name} is used by {len(others)} other groups too; an operator of every group may delete it."
             raise self.refusal("documents", name, Forbidden(words))
         if busy := await self._busy(name):
             raise Conflict(f"The job {busy} is working on {name}. Cancel it or wait for it.", code="collection_busy")
@@ -312,11 +311,11 @@ class CollectionService(ServiceBase):
         """Return the owner of a new row about a collection, which may not exist yet.
 
         A new one is granted to `group`, or to the first group of whoever makes it; one that is there to `group` too.
-        Raises NotFound for one of others, Forbidden for a group of others.
+        Raises NotFound for one of others.
         """
-        if group and not self.principal.in_group(checked_group(group)):
-            raise self.refusal("grants", name, foreign_group(group))
-        granted = await self._read(collection_rows.groups_of, name)
+        if group:
+            checked_group(group)
+        granted = await self._read(schema.groups_of, name)
         there = await run_blocking(lambda: self.core.opened.exists(name))
         if granted or there:
             reached = group_of(self.principal, granted)
@@ -327,7 +326,7 @@ class CollectionService(ServiceBase):
         else:
             group = group or own_group(self.principal)
         if granted or group != DEFAULT_GROUP:
-            await self._write(collection_rows.grant, name, group)
+            await self._write(schema.grant, name, group)
         return Ownership(self.principal.id, group)
 
     def _index_root(self, progress: JobProgress, name: str, root: Path) -> list[FileResult]:
@@ -545,42 +544,6 @@ class CollectionService(ServiceBase):
         document = await run_blocking(lambda: opened.document(key))
         boxes = [box for section in document.sections for box in boxes_of(section.placed, start, end)]
         return [PageBox.model_validate(box) for box in boxes]
-
-    @requires("grants")
-    async def grants(self, collection: str) -> list[str]:
-        """The groups that may use a collection, as far as whoever asks is in them. Raises NotFound."""
-        name = checked_name(collection)
-        granted = await self._read(collection_rows.groups_of, name)
-        # One that was never there is refused in the words for one of others, in whose stead it might be.
-        await (self.reached(name) if granted else self.existing(name))
-        return [group for group in granted or [DEFAULT_GROUP] if self.principal.in_group(group)]
-
-    @requires("grants")
-    async def grant(self, collection: str, group: str) -> list[str]:
-        """Let a group use a collection, and give those that may. One that was granted to nobody so far belonged to
-        the group `default`, which then needs a grant too. Raises NotFound, or Forbidden for a group of others."""
-        name = checked_name(collection)
-        if not self.principal.in_group(checked_group(group)):
-            raise self.refusal("grants", name, foreign_group(group))
-        await self.grants(name)
-        await self.account("grant.add", group, collection=name, group=group)
-        await self._write(collection_rows.grant, name, group)
-        return await self.grants(name)
-
-    @requires("grants")
-    async def revoke_grant(self, collection: str, group: str) -> None:
-        """Take a collection from a group. Raises NotFound, or Conflict for its last one."""
-        name = checked_name(collection)
-        if group not in await self.grants(name):
-            raise NotFound(f"{name} is not granted to {group[:80]!r}.", code="grant_not_found")
-        gone = await self._write(collection_rows.revoke_grant, name, group)
-        await self.account("grant.remove", group, collection=name, group=group, outcome="done" if gone else "refused")
-        if not gone:
-            raise Conflict(
-                f"{group} is the last group {name} is granted to, and without any it would belong to `default`. Grant "
-                "it to another group first, or delete the collection.",
-                code="last_grant",
-            )
 
 
 def work_of(core: ServiceCore, collection: str, payload: str) -> Work:

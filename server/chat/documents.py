@@ -1,4 +1,4 @@
-"""Documents as they are shown: references, links, pages and images, and the questions among their headings."""
+"""Documents as they are shown: references, links, pages and images."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -17,21 +16,17 @@ from urllib.parse import unquote
 import regex
 from pydantic import Field
 
-from index.documents import LABELLED, LINKS, REFERENCES, Document, Where, in_scope
+from index.documents import LABELLED, LINKS, REFERENCES, Document
 from index.errors import LoadError, PageMissing
 from index.loaders.reading import read_bytes
 from index.loaders.sandbox import Limits, PagePicture, shared_pool
 from index.records import DocumentInfo
 from server.chat.base import Conflict, NotFound, Unavailable
 from server.store.records import View
-from server.turn.decision import chances, decide, language_of_hits
-from server.turn.evidence import best_sentences, select_evidence
-from server.turn.search import TurnSearch
-from server.turn.support import SupportScorer
 from text.words import words
 
 if TYPE_CHECKING:
-    from index.collection import Collection
+    pass
 
 
 class DocumentSummary(View):
@@ -95,15 +90,6 @@ class DocumentText(View):
     markers: tuple[MarkerView, ...] = ()
     links: Mapping[str, str] = {}
     linked: tuple[LinkView, ...] = ()
-
-
-class Suggestion(View):
-    """A question that the section of this document should answer; an operator's names none."""
-
-    question: str
-    document_id: str = ""
-    title: str = ""
-    heading: tuple[str, ...] = ()
 
 
 class PassageView(View):
@@ -308,92 +294,3 @@ def draw(path: Path, digest: str, page: int, width: int, ocr_languages: str, max
         raise NotFound(str(error), code="page_not_found", param="page") from error
     except LoadError as error:
         raise Unavailable(str(error), code="page_not_drawn") from error
-
-
-_PER_DOCUMENT = 3
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_ASKING = _words(
-    """how what when where which who whom whose why can could do does is are may must should will
-    wie was wann wo welche welcher welches wer warum wieso kann können darf muss ist sind
-    cómo qué cuándo dónde cuál cuáles quién por puedo puede hay comment que quel quelle quels quelles quand où qui
-    pourquoi combien peut-on puis-je est-ce كيف ما ماذا متى أين لماذا من هل كم"""
-)
-_BEING = _words("is are was were can must should will")
-_UNSPACED = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}]")
-
-
-def question_of(heading: str) -> str | None:
-    """The question that a heading is, without its number and marks; None where it asks nothing by itself."""
-    heading = re.sub(r"[`*_#]|\{[^}]*\}|^\W*\d+(\.\d+)*\.?\s+", "", heading).strip()
-    words = heading.lower().lstrip("¿").split()
-    if not 4 <= len(heading) <= 80:
-        return None
-    if heading.endswith(("?", "？", "؟")):
-        return heading if _UNSPACED.search(heading) or (len(words) > 2 and words[0] in _ASKING) else None
-    return f"{heading}?" if len(words) > 2 and words[0] == "what" and words[1] in _BEING else None
-
-
-def suggestion(document_id: str, title: str, heading: tuple[str, ...]) -> Suggestion | None:
-    """The question that a section's heading is."""
-    question = question_of(heading[-1]) if heading else None
-    if question is None:
-        return None
-    return Suggestion(question=question, document_id=document_id, title=title or document_id, heading=heading)
-
-
-def pick(documents: Iterable[Document | DocumentText], count: int) -> list[Suggestion]:
-    """Questions over all documents: the first of each, then the second of each."""
-    ranked = list[tuple[int, Suggestion]]()
-    for document in documents:
-        suggestions = [suggestion(document.id, document.title, section.heading) for section in document.sections]
-        ranked += enumerate(question for question in suggestions if question is not None)
-    chosen: dict[str, Suggestion] = {}
-    for n, picked in sorted(ranked, key=lambda each: each[0]):
-        if n < _PER_DOCUMENT:
-            chosen.setdefault(picked.question, picked)
-    return list(chosen.values())[:count]
-
-
-READ, OPENED = 60, 600
-"""Documents whose headings are looked at, and opened to see whether they are within a filter."""
-CITED_SECONDS, KEPT_SECONDS, REMEMBERED = 30 * 86_400, 86_400, 100
-"""Since when citations count, how long suggestions are kept, and for how many filters."""
-TRIED = 16
-"""Questions tried at most, and for how long, in seconds."""
-SECONDS = 4.0
-FOUND = 3
-"""Passages among which the section must be."""
-EXAMPLES, FOLLOW_UPS = 4, 3
-
-
-def candidates_of(
-    opened: Collection, where: Where, cited: Iterable[tuple[str, str, tuple[str, ...]]]
-) -> list[Suggestion]:
-    """Return questions to try: headings of the sections cited most, then those of documents within a filter. Blocks."""
-    infos = opened.documents()
-    spread = infos[:: max(1, len(infos) // (OPENED if where else READ))]
-    documents = (opened.document(info.id) for info in spread)
-    within = (row for row in documents if in_scope(where, {**row.metadata, "document_id": row.id}))
-    suggestions = (proposed for place in cited if (proposed := suggestion(*place)))
-    picked = {proposed.question: proposed for proposed in (*suggestions, *pick(islice(within, READ), TRIED))}
-    return list(picked.values())
-
-
-def is_answered(search: TurnSearch, collection: str, suggestion: Suggestion, where: Where) -> bool:
-    """Return whether a question is answered from the section that it heads, within a filter."""
-    searched = search.find(suggestion.question, collection=collection, k=2 * FOUND, where=where or None)
-    first = [hit for hit in searched.hits[:FOUND] if hit.passage.document_id == suggestion.document_id]
-    here = [hit for hit in first if tuple(hit.passage.heading) == suggestion.heading]
-    language = language_of_hits(searched.hits, search.settings.index.language)
-    likely = chances(searched.plan, searched.hits, language, search.collection(collection))
-    if not here or decide(likely, search.settings.retrieval.profile, may_ask=True) != "answer":
-        return False
-    evidence = select_evidence(here, limit=FOUND, budget=2000)
-    scorer = SupportScorer(evidence, language)
-    by_sentence = search.sentence_chances(searched.plan, evidence, here, scorer)
-    return bool(best_sentences(suggestion.question, evidence, scorer, by_sentence))

@@ -19,6 +19,7 @@ from server.engines import Engine, RemoteEngine
 from server.rewriters import RewriterManager
 from server.settings import Settings
 from server.store.records import View
+from server.turn.events import DoneEvent, ErrorEvent
 from server.turn.models import AnswerStyle, TurnModels, WritingPace, answer_style
 from text.languages import analysis
 
@@ -454,3 +455,31 @@ def _compare(collection: Collection) -> None:
         collection.check(Pace(CHECK_BYTES))
     except IndexingError as error:
         log.warning("%s", error)
+
+
+FAILED_SECONDS = 60.0
+"""For so long a language model counts as broken after it has failed: then somebody has to ask it again."""
+FAILED_ANSWERS = 2
+"""So many in a row; one alone may be the question's fault."""
+
+
+class AnswerWatch:
+    """Whether the language model fails those who ask it: one that hangs still lists its models."""
+
+    def __init__(self) -> None:
+        self._failed = 0
+        self._last = ""
+        self._at = 0.0
+
+    def note(self, ending: DoneEvent | ErrorEvent) -> None:
+        """Remember how a turn ended."""
+        if isinstance(ending, ErrorEvent) and ending.code.startswith("llm_"):
+            self._failed, self._last, self._at = self._failed + 1, ending.message, time.monotonic()
+        elif ending.type == "done" and ending.status == "answered":
+            self._failed = 0
+
+    @property
+    def problem(self) -> str:
+        """Return the problem; empty if there is none."""
+        broken = self._failed >= FAILED_ANSWERS and time.monotonic() - self._at < FAILED_SECONDS
+        return f"The last {self._failed} questions to the language model failed: {self._last}" if broken else ""

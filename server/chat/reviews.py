@@ -23,8 +23,7 @@ from server.chat.base import (
     requires,
     run_blocking,
 )
-from server.chat.conversations import MAX_OFFSET
-from server.chat.turns import MAX_COMMENT_CHARS, TurnService
+from server.chat.conversations import MAX_COMMENT_CHARS, MAX_OFFSET, TurnService
 from server.store import reviewed, turns
 from server.store.records import DayCounts, StoredTurn, View
 from server.store.reviewed import (

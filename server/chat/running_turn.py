@@ -23,7 +23,7 @@ from rewriter.protocol import Conversation, Message
 from server.access import AuditEntry, Ownership, Principal, account, entry, group_of
 from server.chat.base import ChatError, Unavailable
 from server.chat.limits import QueueSlot
-from server.store import StoreError, collection_rows, conversations, credentials, turns
+from server.store import StoreError, conversations, credentials, schema, turns
 from server.store.records import TurnStatus, View
 from server.turn.events import (
     DoneEvent,
@@ -304,7 +304,7 @@ class RunningTurn(AsyncIterator[Event]):
         def allowed(connection: Connection) -> bool:
             key = who.account.removeprefix("key:")
             ended = key != who.account and credentials.find_key(connection, key) is None
-            granted = collection_rows.groups_of(connection, self._request.collection)
+            granted = schema.groups_of(connection, self._request.collection)
             return not ended and group_of(who, granted) is not None
 
         with suppress(StoreError):

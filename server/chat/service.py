@@ -1,4 +1,4 @@
-"""`ChatService`: the five services for one principal, and how they are opened.
+"""`ChatService`: the services for one principal, and how they are opened.
 
 Each method of a service asks `server.access` first (`@requires`), and reads what its principal sees. A running
 turn is in `server.chat.running_turn`, and what all principals share is `ServiceCore`.
@@ -18,15 +18,14 @@ from sqlalchemy import Connection
 
 from index.errors import IndexingError
 from server.access import LOCAL, Principal
-from server.chat.admin import AdminService, AnswerWatch, Probe, database_problem, disk_problem, search_problem
+from server.chat.admin import AdminService, Probe, database_problem, disk_problem, search_problem
 from server.chat.base import ChatError, store_errors
 from server.chat.collections import CollectionService, work_of
-from server.chat.conversations import ConversationService
-from server.chat.documents import Suggestion
+from server.chat.conversations import ConversationService, TurnService
 from server.chat.limits import Admission, PrincipalLimits
-from server.chat.loaded_models import ChosenModels, Collections, ServiceModels
+from server.chat.loaded_models import AnswerWatch, ChosenModels, Collections, ServiceModels
 from server.chat.reviews import ReviewService
-from server.chat.turns import TurnService
+from server.chat.suggestions import Suggestion, SuggestionService
 from server.chat.uploads import Uploads
 from server.jobs import JobRunner
 from server.plugins import parts
@@ -161,7 +160,7 @@ async def take_jobs(core: ServiceCore, at_once: int) -> None:
 
 
 class ChatService:
-    """Everything that `principal` can do, in five services.
+    """Everything that `principal` can do, by services.
 
     Every method may raise a `ChatError`: Forbidden where the role does not allow it, NotFound for what is not there for
     this principal.
@@ -175,6 +174,7 @@ class ChatService:
         self.conversations = ConversationService(core, principal)
         self.collections = CollectionService(core, principal)
         self.reviews = ReviewService(core, principal)
+        self.suggestions = SuggestionService(core, principal)
         self.admin = AdminService(core, principal)
 
     @property

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias, TypeVar
 from urllib.parse import urlsplit
@@ -481,7 +481,7 @@ class Settings(BaseSettings):
         """Whether a plugin lets people sign in without a key."""
         return any(group.signs_in for group in self.plugins.values())
 
-    @property
+    @cached_property
     def keeps_questions(self) -> bool:
         """Whether a plugin wants people's questions in the audit log."""
         return any(group.keeps_questions for group in self.plugins.values())

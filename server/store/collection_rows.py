@@ -12,8 +12,8 @@ from pathlib import Path
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, not_, or_, select
 
-from server.access import DEFAULT_GROUP, Ownership
-from server.store.schema import GRANTS, SOURCES, UPLOADS, erased_tables, put
+from server.access import Ownership
+from server.store.schema import SOURCES, UPLOADS, erased_tables, put
 from text.files import path_text
 
 
@@ -21,34 +21,6 @@ def forget_in_plugins(connection: Connection, collection: str) -> None:
     """Forget what plugins keep about a collection."""
     for table in erased_tables():
         connection.execute(delete(table).where(table.c.collection == collection))
-
-
-def groups_of(connection: Connection, collection: str) -> list[str]:
-    """The groups a collection was granted to, by name; none where it belongs to `default`."""
-    granted = select(GRANTS.c.group_name).where(GRANTS.c.collection == collection).order_by(GRANTS.c.group_name)
-    return list(connection.scalars(granted))
-
-
-def all_grants(connection: Connection) -> dict[str, list[str]]:
-    """The groups of every collection that was granted to any."""
-    granted, groups = GRANTS.c["collection", "group_name"], dict[str, list[str]]()
-    for collection, group in connection.execute(select(*granted).order_by(*granted)):
-        groups.setdefault(collection, []).append(group)
-    return groups
-
-
-def grant(connection: Connection, collection: str, group: str) -> None:
-    """Grant a collection to a group. One that exists and was granted to nobody stays with `default` only if so said."""
-    put(connection, GRANTS, {"collection": collection, "group_name": group, "created": time.time()}, keep=True)
-
-
-def revoke_grant(connection: Connection, collection: str, group: str) -> bool:
-    """Take a grant back; False where there is none, also of the last one: that would open it to `default`."""
-    left = [name for name in groups_of(connection, collection) if name != group]
-    if not left and group != DEFAULT_GROUP:
-        return False
-    gone = delete(GRANTS).where(GRANTS.c.collection == collection, GRANTS.c.group_name == group)
-    return connection.execute(gone).rowcount > 0
 
 
 def remember_uploads(

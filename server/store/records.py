@@ -55,16 +55,6 @@ class Feedback(View):
     created: float
 
 
-class FeedbackRecord(Feedback):
-    """Feedback with what it is about, for the export."""
-
-    conversation_id: str | None
-    collection: str
-    question: str
-    answer: str
-    status: TurnStatus
-
-
 class StoredTurn(View):
     """A turn as it is kept. `done` is there after a good end, `error` after a bad one.
 

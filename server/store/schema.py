@@ -7,7 +7,8 @@ database adds its forms of SQL with `sqlalchemy.ext.compiler.compiles`. A change
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -31,6 +32,7 @@ from sqlalchemy import (
     Table,
     Text,
     and_,
+    delete,
     false,
     inspect,
     literal_column,
@@ -54,49 +56,13 @@ if TYPE_CHECKING:
 
 METADATA = MetaData()
 
-TURN_STATUSES = ("pending", "answered", "quoted", "asked", "refused", "failed", "interrupted")
-
-
-def _allow(table: str, column: str, old: str, new: str, values: Sequence[str]) -> Callable[[Operations], None]:
-    """Return a revision after which a column may have `values`: in the list of them `new` stands for `old`."""
-
-    def change(operations: Operations) -> None:
-        connection = operations.get_bind()
-        if connection.dialect.name != "sqlite":
-            operations.drop_constraint(f"{table}_{column}_check", table)
-            operations.create_check_constraint(f"{table}_{column}_check", table, _in(column, *values))
-            return
-        # SQLite alters no constraint; editing the table's text is its documented way where the rows stay as they are.
-        connection.exec_driver_sql("PRAGMA writable_schema = ON")
-        connection.exec_driver_sql(
-            "UPDATE sqlite_master SET sql = replace(sql, ?, ?) WHERE type = 'table' AND name = ?", (old, new, table)
-        )
-        connection.exec_driver_sql("PRAGMA writable_schema = RESET")
-
-    return change
-
-
-def _turns_keep_page_and_filter(change: Operations) -> None:
-    for name in ("page", "filter"):
-        change.add_column("turns", Column(name, Text))
-
-
-def _jobs_are_left_to_workers(change: Operations) -> None:
-    change.add_column("jobs", Column("payload", Text, nullable=False, server_default=text("''")))
-    change.add_column("jobs", Column("attempts", NUMBER, nullable=False, server_default=text("0")))
-
 
 def _turns_keep_opened_sources(change: Operations) -> None:
     change.add_column("turns", Column("opened", Text))
 
 
 REVISIONS: dict[str, Callable[[Operations], None]] = {
-    "0001": lambda _: None,
-    "0002": _allow("turns", "status", "'quoted', 'refused'", "'quoted', 'asked', 'refused'", TURN_STATUSES),
-    "0003": lambda change: change.execute("DROP TABLE IF EXISTS standalone"),
-    "0004": _allow("keys", "role", "('reader',", "('visitor', 'reader',", ROLES),
-    "0005": _turns_keep_page_and_filter,
-    "0006": _jobs_are_left_to_workers,
+    "0006": lambda _: None,
     "0007": _turns_keep_opened_sources,
 }
 """What changes the tables of an older database, in order; new ones are made as they stand here."""
@@ -130,12 +96,8 @@ def _number() -> Column[Any]:
     return Column("n", NUMBER, primary_key=True)
 
 
-def _in(name: str, *values: str) -> str:
-    return f"{name} IN ({', '.join(map(repr, values))})"
-
-
 def _one_of(name: str, *values: str) -> CheckConstraint:
-    return CheckConstraint(_in(name, *values))
+    return CheckConstraint(f"{name} IN ({', '.join(map(repr, values))})")
 
 
 def _of(table: str, name: str, *, key: bool = False, nullable: bool = False) -> Column[Any]:
@@ -182,7 +144,7 @@ TURNS = _table(
     Column("chosen", NUMBER, nullable=False, server_default=text("0")),
     # Follows from these two: whether it lies beside what is shown.
     Column("replaced", FLAG, nullable=False, server_default=false()),
-    _one_of("status", *TURN_STATUSES),
+    _one_of("status", "pending", "answered", "quoted", "asked", "refused", "failed", "interrupted"),
 )
 Index("turns_by_conversation", TURNS.c.conversation_id, TURNS.c.n)
 Index("turns_by_owner", TURNS.c.owner)
@@ -409,3 +371,31 @@ def forget_deleted(connection: Connection) -> None:
     """Let the index of texts forget what was deleted, which it otherwise does at some later time."""
     if connection.dialect.name == "sqlite":
         connection.execute(text("INSERT INTO texts (texts) VALUES ('optimize')"))
+
+
+def groups_of(connection: Connection, collection: str) -> list[str]:
+    """The groups a collection was granted to, by name; none where it belongs to `default`."""
+    granted = select(GRANTS.c.group_name).where(GRANTS.c.collection == collection).order_by(GRANTS.c.group_name)
+    return list(connection.scalars(granted))
+
+
+def all_grants(connection: Connection) -> dict[str, list[str]]:
+    """The groups of every collection that was granted to any."""
+    granted, groups = GRANTS.c["collection", "group_name"], dict[str, list[str]]()
+    for collection, group in connection.execute(select(*granted).order_by(*granted)):
+        groups.setdefault(collection, []).append(group)
+    return groups
+
+
+def grant(connection: Connection, collection: str, group: str) -> None:
+    """Grant a collection to a group. One that exists and was granted to nobody stays with `default` only if so said."""
+    put(connection, GRANTS, {"collection": collection, "group_name": group, "created": time.time()}, keep=True)
+
+
+def revoke_grant(connection: Connection, collection: str, group: str) -> bool:
+    """Take a grant back; False where there is none, also of the last one: that would open it to `default`."""
+    left = [name for name in groups_of(connection, collection) if name != group]
+    if not left and group != DEFAULT_GROUP:
+        return False
+    gone = delete(GRANTS).where(GRANTS.c.collection == collection, GRANTS.c.group_name == group)
+    return connection.execute(gone).rowcount > 0

@@ -34,7 +34,7 @@ from sqlalchemy import (
 from index.documents import Where
 from rewriter.protocol import Conversation, Message
 from server.access import Ownership, Principal
-from server.store.records import Feedback, FeedbackRecord, Rating, StoredTurn, Trace, TraceSummary, TurnStatus
+from server.store.records import Feedback, Rating, StoredTurn, Trace, TraceSummary, TurnStatus
 from server.store.schema import CONVERSATIONS, FEEDBACK, TRACES, TURNS, json_text, put, visible
 from server.turn.events import DoneEvent, ErrorEvent, EvidenceEvent, RewriteEvent
 from server.turn.system_messages import history_for_model
@@ -337,16 +337,6 @@ def note_opened(connection: Connection, turn_id: str, source: int, who: Principa
         opened = sorted({source, *json.loads(row.opened or "[]")})
         connection.execute(_CHANGE.values(opened=json.dumps(opened)), {"turn": turn_id})
     return True
-
-
-def ratings(connection: Connection, who: Principal) -> list[FeedbackRecord]:
-    """All feedback with what it is about, oldest first."""
-    about = TURNS.c["conversation_id", "collection", "question", "answer", "status"]
-    columns = FEEDBACK.c["turn_id", "rating", "reason", "comment", "created"]
-    rows = connection.execute(
-        select(*columns, *about).join(TURNS).where(visible(TURNS, who)).order_by(FEEDBACK.c.created, TURNS.c.n)
-    )
-    return [FeedbackRecord(**row) for row in rows.mappings()]
 
 
 def trace(connection: Connection, turn_id: str, who: Principal) -> Trace | None:

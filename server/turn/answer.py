@@ -7,12 +7,13 @@ where it was cut. Prompting, timing and errors belong to `server.turn.reply`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from urllib.parse import quote as percent
 
 import regex
 
-from index.loaders.addresses import address_at
 from server.turn.citations import CitationParser, HeaderFilter, Marker, PreambleFilter, RefusalFilter, ThoughtFilter
 from server.turn.events import AnswerKind, CitationEvent, Evidence, SupportEvent, TokenEvent
 from server.turn.models import examples
@@ -28,7 +29,7 @@ from server.turn.support import (
     begins_yes_or_no,
 )
 from text.languages import ENGLISH
-from text.sanitize import sanitize_text
+from text.sanitize import sanitize_text, web_address
 from text.sentences import sentence_spans
 from text.words import stems, words
 
@@ -372,3 +373,26 @@ def _echoes(evidence: Sequence[Evidence]) -> list[str]:
     """Return the sentences of the instructions' example that would be echoes, unless a document contains them."""
     texts = [passage.text.casefold() for passage in evidence]
     return [example for example in examples() if not any(example.casefold() in text for text in texts)]
+
+
+_EDGE = 4
+"""So many words at each end of a long sentence tell where it stands."""
+_LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
+_MARKUP = re.compile(r"\\([^\w\s]|_)|^\s*(?:#+|[-*+>]|\d+[.)])\s+|\*+|`+|~~|(?<!\w)_+|_+(?!\w)", re.MULTILINE)
+
+
+def address_at(source: str, quote: str, page: int | None = None) -> str:
+    """Where a person opens a source at a sentence of its text; empty where the source is no http(s) address.
+
+    Browsers look for the words of a text fragment; of a PDF they open the page. The words of markup are left out.
+    """
+    url, mark = web_address(source).partition("#")[::2]
+    if not url or page:
+        return f"{url}#page={page}" if url else ""
+    plain = _MARKUP.sub(r"\1", _LINK.sub(r"\1", quote))
+    lines = [max(line.split("|"), key=len).split() for line in plain.splitlines()]
+    lines = [words for words in lines if any(map(str.isalnum, "".join(words)))]
+    if not lines:
+        return url + (f"#{mark}" if mark else "")
+    ends = lines[:1] if len(lines) == 1 and len(lines[0]) <= 2 * _EDGE else [lines[0][:_EDGE], lines[-1][-_EDGE:]]
+    return f"{url}#{mark}:~:text=" + ",".join(percent(" ".join(words), safe="").replace("-", "%2D") for words in ends)

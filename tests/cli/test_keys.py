@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from cli import app
 from cli.shared.error_handler import ExitCode
 from server.access import Principal
-from server.store import Database, collection_rows, credentials
+from server.store import Database, credentials, schema
 
 ADA = Principal("oidc:https://x.example:ada", "Ada", "agent", frozenset({"docs"}))
 BOB = Principal("oidc:https://x.example:bob", "Bob", "reader", frozenset({"docs"}))
@@ -68,10 +68,10 @@ def test_a_collection_is_granted_and_taken_back(command_home: Path) -> None:
     run(command_home, "collections", "grant", "docs", "sales")
     assert run(command_home, "collections", "grant", "docs").split() == ["sales", "support"]
     run(command_home, "collections", "grant", "docs", "support", "--revoke")
-    last = run(command_home, "collections", "grant", "docs", "sales", "--revoke", code=ExitCode.BUSY)
+    last = run(command_home, "collections", "grant", "docs", "sales", "--revoke", code=ExitCode.BAD_INPUT)
     assert "last group" in last
     database = Database(command_home / "anaphora.db")
-    assert database.read_blocking(lambda connection: collection_rows.groups_of(connection, "docs")) == ["sales"]
+    assert database.read_blocking(lambda connection: schema.groups_of(connection, "docs")) == ["sales"]
     database.close()
 
 

@@ -9,7 +9,8 @@ import pytest
 from index.collection import Collection
 from index.documents import Document, Section
 from index.indexer import index_paths
-from index.loaders.addresses import address_at, addressed, page_address, spellings, write_addresses
+from index.loaders.addresses import addressed, page_address, spellings, write_addresses
+from server.turn.answer import address_at
 from tests.encoder import WordEncoder
 
 PAGE = "https://docs.example.org/leave"

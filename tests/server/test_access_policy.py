@@ -71,13 +71,6 @@ def test_a_collection_is_reached_by_the_first_common_group() -> None:
     assert policy.group_of(NOBODY, []) is None
 
 
-def test_nobody_gives_more_than_there_is() -> None:
-    assert policy.may_give(principal("operator", "a", "b"), "operator", ["a"])
-    assert not policy.may_give(principal("operator", "a"), "reader", ["b"])
-    assert not policy.may_give(principal("operator", "a"), "reader", ["*"])
-    assert not policy.may_give(principal("agent", "a"), "reader", ["a"])
-
-
 def test_a_visitor_does_nothing_but_ask() -> None:
     allowed = {action for action in policy.NEEDS if policy.allows(principal("visitor", "*"), action)}
     assert allowed == {"ask", "ready"}

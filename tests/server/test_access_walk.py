@@ -22,7 +22,7 @@ from starlette.routing import Mount
 
 from server.access import Role
 from server.api.security import COOKIE
-from server.store import credentials
+from server.store import credentials, schema
 from tests.eventually import eventually
 from ui.gate import PageGate
 
@@ -224,8 +224,6 @@ def filled(world: World, home: Path) -> World:
     world.ids["curated"] = world.get("alpha agent", "POST", curated, json=CURATED)["id"]
     pushed = {"name": NAMES["source"], "collection": NAMES["collection"], "kind": "push"}
     world.get("root", "POST", "/v1/sources", json=pushed)
-    made = {"name": f"{WORDS['key']} made", "groups": [NAMES["group"]]}
-    world.ids["key"] = world.get("alpha operator", "POST", "/v1/keys", json=made)["id"]
     for who, before in world.lists.items():
         before.append(listed(world, who))
     return world
@@ -245,14 +243,14 @@ def indexed(world: World, home: Path, collection: str, group: str, file: str, te
 
 
 def listed(world: World, who: str) -> dict[str, str]:
-    """Everything that can be asked for without naming anything; but the log, when a key was used, and nonces."""
-    lists = [name for name in API if name.startswith("GET ") and "{" not in name and name != "GET /v1/audit"]
+    """Everything that can be asked for without naming anything; but nonces."""
+    lists = [name for name in API if name.startswith("GET ") and "{" not in name]
     texts = dict[str, str]()
     for name in (*lists, "POST /mcp"):
         method, url = name.split(" ")
         _, more = API[name][1](world, who)
         answer = world.ask(who, method, url, **more)
-        texts[name] = f"{answer.status_code} " + re.sub(r'"used":[^,]*|nonce="[^"]*"', "", answer.text)
+        texts[name] = f"{answer.status_code} " + re.sub(r'nonce="[^"]*"', "", answer.text)
     return texts
 
 
@@ -293,23 +291,12 @@ def fresh_curated(world: World, who: str) -> Asked:
     return f"{place}/{world.get('alpha agent', 'POST', place, json=CURATED)['id']}", {}
 
 
-def fresh_key(world: World, who: str) -> Asked:
-    made = {"name": "fresh", "groups": [NAMES["group"]]}
-    return f"/v1/keys/{world.get('alpha operator', 'POST', '/v1/keys', json=made)['id']}", {}
-
-
 def own_collection(world: World, who: str) -> str:
     return BETA if who.startswith("beta") else NAMES["collection"]
 
 
 def new_conversation(world: World, who: str) -> Asked:
     return "/v1/conversations", {"json": {"collection": own_collection(world, who)}}
-
-
-def new_key(world: World, who: str) -> Asked:
-    return "/v1/keys", {
-        "json": {"name": "walk", "groups": ["beta-people" if who.startswith("beta") else NAMES["group"]]}
-    }
 
 
 UPLOAD = {"file": ("n.md", b"# N")}
@@ -386,7 +373,6 @@ API: dict[str, tuple[dict[str, int], Build]] = {
     "GET /v1/turns/{turn_id}": (of_a_row(), at("/v1/turns/{stateless}")),
     "POST /v1/turns/{turn_id}/handoff": (OF_WHO_ASKED, at("/v1/turns/{asked}/handoff", json={"consent": True})),
     "GET /v1/handoffs": (AGENTS, at("/v1/handoffs")),
-    "GET /v1/turns/{turn_id}/trace": (of_a_row(least="agent"), at("/v1/turns/{stateless}/trace")),
     "GET /traces/{turn_id}": (of_a_row(least="agent"), at("/traces/{stateless}")),
     "GET /workbench": (EVERYBODY, at("/workbench")),
     "GET /workbench/review": (AGENTS, at("/workbench/review")),
@@ -394,7 +380,6 @@ API: dict[str, tuple[dict[str, int], Build]] = {
     "POST /v1/feedback": (
         of_a_row(least="agent"), at("/v1/feedback", json={"turn_id": "{stateless}", "rating": "up"})
     ),
-    "GET /v1/feedback": (AGENTS, at("/v1/feedback")),
     "GET /v1/reviews": (AGENTS, at("/v1/reviews?query=wood")),
     "GET /v1/reviews/{turn_id}": (of_a_row(least="agent"), at("/v1/reviews/{asked}")),
     "POST /v1/reviews/{turn_id}": (
@@ -412,15 +397,7 @@ API: dict[str, tuple[dict[str, int], Build]] = {
     "GET /v1/collections/{collection}/images/{document_id:path}": (OF_ALPHA, at(VAULT + "/images/{paged}?page=1")),
     "GET /v1/collections/{collection}/curated": (OF_ALPHAS_AGENTS, at(VAULT + "/curated")),
     "POST /v1/collections/{collection}/curated": (OF_ALPHAS_AGENTS, at(VAULT + "/curated", json=CURATED)),
-    "PATCH /v1/collections/{collection}/curated/{answer}": (
-        OF_ALPHAS_AGENTS, at(VAULT + "/curated/{curated}", json={"keeper": "Ada"})
-    ),
     "DELETE /v1/collections/{collection}/curated/{answer}": (OF_ALPHAS_AGENTS, fresh_curated),
-    "GET /v1/collections/{collection}/grants": (MANAGED, at(VAULT + "/grants")),
-    "PUT /v1/collections/{collection}/grants/{group}": (
-        {**MANAGED, "beta operator": 403}, at(VAULT + "/grants/{group}")
-    ),
-    "DELETE /v1/collections/{collection}/grants/{group}": (MANAGED, at(VAULT + "/grants/{group}")),
     "GET /v1/jobs": (OPERATORS, at("/v1/jobs")),
     "GET /v1/jobs/{job_id}": (MANAGED, at("/v1/jobs/{job}")),
     "POST /v1/jobs/{job_id}/cancel": (MANAGED, at("/v1/jobs/{job}/cancel")),
@@ -445,10 +422,6 @@ API: dict[str, tuple[dict[str, int], Build]] = {
         MANAGED, at("/v1/sources/{source}/documents/a/b", json={"text": f"# {WORDS['upload']}"})
     ),
     "DELETE /v1/sources/{source}/documents/{key:path}": (MANAGED, at("/v1/sources/{source}/documents/a/b")),
-    "GET /v1/audit": (OPERATORS, at("/v1/audit")),
-    "GET /v1/keys": (OPERATORS, at("/v1/keys")),
-    "POST /v1/keys": (OPERATORS, new_key),
-    "DELETE /v1/keys/{key_id}": (MANAGED, fresh_key),
 }  # fmt: skip
 
 FRAME = {"/", "/config", "/theme.css", "/favicon.ico", "/manifest.json", "/robots.txt"}
@@ -471,11 +444,7 @@ def routes(app: Any, before: str = "", gradio: bool = False) -> Iterator[tuple[s
                 yield method, before + route.path, gradio
 
 
-ALLOWED = {
-    "GET /workbench": 303,
-    # The last grant of a collection stays.
-    "DELETE /v1/collections/{collection}/grants/{group}": 409,
-}
+ALLOWED = {"GET /workbench": 303}
 """The status of a route for those to whom it is open, where that is no success."""
 
 
@@ -706,9 +675,7 @@ NAMED: dict[str, Build] = {
     "GET /v1/reviews": at("/v1/reviews?collection={collection}"),
     "GET /v1/statistics": at("/v1/statistics?collection={collection}"),
     "GET /v1/jobs": at("/v1/jobs?collection={collection}"),
-    "GET /v1/audit": at("/v1/audit?principal=key:{key}"),
-    "POST /v1/keys": at("/v1/keys", json={"name": "more", "groups": [NAMES["group"]]}),
-    "PUT /v1/collections/{collection}/grants/{group}": at(VAULT + "/grants/default"),
+    "POST /v1/collections/{collection}/curated": at(VAULT + "/curated", json={"id": "{curated}", "keeper": "Ada"}),
     "POST /v1/sources": at("/v1/sources", json={"name": NAMES["source"], "kind": "push", **IN_VAULT}),
     "GET /v1/collections/{collection}/images/{document_id:path}": at(VAULT + "/images/{paged}?name=a.png"),
     "POST /v1/feedback": at("/v1/feedback", json={"turn_id": "{asked}", "rating": None}),
@@ -815,8 +782,8 @@ def test_keys_and_sessions_that_have_ended_open_nothing(world: World) -> None:
 
 def test_a_grant_that_is_taken_back_takes_everything_with_it(world: World) -> None:
     """Also what those of beta made themselves while they had it, and the links that they gave."""
-    grant = f"/v1/collections/{NAMES['collection']}/grants/beta-people"
-    world.get("root", "PUT", grant)
+    database = world.running.service.core.database
+    database.write_blocking(schema.grant, NAMES["collection"], "beta-people")
     mine = f"/v1/conversations/{world.conversation('beta reader')}"
     link = world.get("beta reader", "POST", f"{mine}/shares", json={})["path"]
     job = world.uploaded("beta operator", NAMES["collection"], "theirs.md")
@@ -826,7 +793,7 @@ def test_a_grant_that_is_taken_back_takes_everything_with_it(world: World) -> No
         ("beta reader", "GET", mine, {}),
         ("beta reader", "GET", f"/v1/turns/{world.ids['turn']}", {}),
         ("nobody", "GET", link, {}),
-        ("beta agent", "GET", f"/v1/turns/{world.ids['turn']}/trace", {}),
+        ("beta agent", "GET", f"/traces/{world.ids['turn']}", {}),
         ("beta agent", "GET", f"/v1/reviews/{world.ids['turn']}", {}),
         ("beta operator", "GET", f"/v1/jobs/{job}", {}),
         ("beta visitor", "POST", "/v1/widget/turns", {"json": {"question": "What does wood cost?", **IN_VAULT}}),
@@ -834,7 +801,7 @@ def test_a_grant_that_is_taken_back_takes_everything_with_it(world: World) -> No
     ]
     for who, method, url, more in places:
         assert world.ask(who, method, url, **more).is_success, url
-    world.get("root", "DELETE", grant)
+    database.write_blocking(schema.revoke_grant, NAMES["collection"], "beta-people")
     for who, method, url, more in places:
         assert world.ask(who, method, url, **more).status_code == 404, url
     assert world.ask("beta reader", "POST", f"{mine}/turns", json=world.question).status_code == 404

@@ -10,7 +10,7 @@ import httpx
 import openai
 import pytest
 
-from server.store import collection_rows
+from server.store import schema
 from tests.openai_server import FakeOpenAIServer
 from tests.serving import as_new
 
@@ -225,7 +225,7 @@ def test_a_vllm_remembers_prompts_of_each_group_apart(serve: Any, settings_for: 
     def salt(group: str) -> str:
         database = running.service.core.database
         if group != "default":
-            database.write_blocking(lambda connection: collection_rows.grant(connection, "docs", group))
+            database.write_blocking(lambda connection: schema.grant(connection, "docs", group))
         with running.client() as client:
             assert client.post("/v1/chat/completions", json={"model": "docs", "messages": messages}).status_code == 200
         return str(llm.requests[-1]["cache_salt"])

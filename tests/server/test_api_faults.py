@@ -18,7 +18,7 @@ import httpx
 import pytest
 
 from server.api import app as api_app
-from server.store import collection_rows, credentials
+from server.store import credentials, schema
 from tests.eventually import eventually
 
 QUESTION = {"question": "How long is parental leave?"}
@@ -144,7 +144,7 @@ def test_a_turn_that_takes_too_long_is_stopped(
     [
         lambda c, key: credentials.revoke_key(c, key),
         lambda c, key: c.exec_driver_sql("UPDATE keys SET expires = 1").rowcount,
-        lambda c, key: collection_rows.grant(c, "docs", "elsewhere"),
+        lambda c, key: schema.grant(c, "docs", "elsewhere"),
     ],
     ids=["revoked", "expired", "grant"],
 )

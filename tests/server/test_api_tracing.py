@@ -20,8 +20,7 @@ def ask(running: Any, headers: dict[str, str]) -> dict[str, Any]:
     """The stored trace of one turn."""
     with running.client() as client:
         answer = client.post("/v1/chat/completions", json=COMPLETION, headers=headers)
-        trace: dict[str, Any] = client.get(f"/v1/turns/{answer.json()['anaphora']['turn_id']}/trace").json()
-    return trace
+    return running.traced(answer.json()["anaphora"]["turn_id"])
 
 
 def test_a_turn_joins_the_trace_of_its_caller_and_takes_the_model_along(running: Any, llm: Any) -> None:
@@ -87,7 +86,7 @@ def test_a_turn_that_fails_is_marked_in_its_trace(running: Any, llm: Any) -> Non
     with running.client() as client:
         conversation = client.post("/v1/conversations", json={}).json()["id"]
         answer = client.post(f"/v1/conversations/{conversation}/turns", json={"question": QUESTION})
-        trace = client.get(f"/v1/turns/{answer.headers['X-Turn-Id']}/trace").json()
+    trace = running.traced(answer.headers["X-Turn-Id"])
 
     assert trace["status"] == "failed"
     assert trace["steps"][-1]["values"]["error"] == "llm_failed"

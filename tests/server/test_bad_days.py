@@ -18,6 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 from server.chat import admin as probes
+from server.chat.loaded_models import FAILED_ANSWERS
 from server.store import jobs
 from server.store.records import Job
 from tests.rows import MINE
@@ -174,7 +175,7 @@ def test_a_clock_that_jumps_costs_nothing(
             assert any('"token"' in line for line in lines)
             clock(jump)
             assert any('"type":"done"' in line for line in lines), "no deadline has passed"
-        trace = client.get(f"/v1/turns/{answer.headers['x-turn-id']}/trace").json()
+        trace = running.traced(answer.headers["x-turn-id"])
         assert all(0 <= step["seconds"] < 60 for step in trace["steps"])
         after = ask(client, conversation)
         messages = client.get(f"/v1/conversations/{conversation}").json()["messages"]
@@ -255,7 +256,7 @@ def test_a_language_model_in_trouble_is_named(
         conversation = begin(client)
         for name, value in trouble.items():
             setattr(llm, name, value)
-        for _ in range(probes.FAILED_ANSWERS):
+        for _ in range(FAILED_ANSWERS):
             ending = ask(client, conversation)
             assert (ending["type"], ending["code"]) == ("error", code)
         assert "language model" in problems(client)
@@ -266,7 +267,7 @@ def test_a_language_model_in_trouble_is_named(
         assert "done" in endings
         assert client.get("/ready").status_code == 200
         statuses = [turn["status"] for turn in client.get(f"/v1/conversations/{conversation}").json()["messages"]]
-        assert statuses[: probes.FAILED_ANSWERS] == ["failed"] * probes.FAILED_ANSWERS
+        assert statuses[:FAILED_ANSWERS] == ["failed"] * FAILED_ANSWERS
         assert statuses[-1] == "answered"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from server.store import collection_rows, credentials
+from server.store import credentials, schema
 from tests.openai_server import FakeOpenAIServer
 from tests.serving import MakeSettings, Running, Serve
 
@@ -77,9 +77,9 @@ def test_a_link_shows_what_its_giver_may_read_and_ends(
 
         # The collection is other people's now, and again the giver's.
         made = shared()
-        write(running, lambda connection: collection_rows.grant(connection, "docs", "elsewhere"))
+        write(running, lambda connection: schema.grant(connection, "docs", "elsewhere"))
         assert opened(made["path"]).status_code == 404
-        write(running, lambda connection: collection_rows.grant(connection, "docs", "default"))
+        write(running, lambda connection: schema.grant(connection, "docs", "default"))
         assert opened(made["path"]).status_code == 200
 
         # It expires.

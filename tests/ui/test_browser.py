@@ -13,6 +13,7 @@ import pytest
 from server.chat import NotFound
 from server.chat.base import QueueFull
 from tests.eventually import eventually
+from tests.rows import ratings
 from tests.ui.site import CURATED, violations
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def test_feedback_is_kept_with_its_reason_and_comment(visitor: Visitor, site: Si
     said = [(what, request.post_data) for what, request in order if '"rate"' in (request.post_data or "")]
     assert [what for what, _ in said] == ["asked", "answered"] * 3, "what was said last waits for what was said first"
     assert "Hard water" in str(said[-1])
-    kept = [record for record in site.ask(site.service.turns.feedback_records()) if record.turn_id == turn]
+    kept = [record for record in ratings(site.service) if record.turn_id == turn]
     assert [(one.rating, one.reason, one.comment) for one in kept] == [
         ("down", "Incomplete", "Hard water is missing <b>.")
     ]
@@ -126,7 +127,7 @@ def test_feedback_is_kept_with_its_reason_and_comment(visitor: Visitor, site: Si
     page.click('.turn [data-rating="down"][data-action="rate"]')
     page.wait_for_selector('.turn [data-rating="down"][data-action="rate"][aria-pressed="false"]')
     page.wait_for_function("document.querySelector('[data-part=said]').textContent === 'Taken back.'")
-    assert turn not in {record.turn_id for record in site.ask(site.service.turns.feedback_records())}
+    assert turn not in {record.turn_id for record in ratings(site.service)}
 
 
 @pytest.mark.extended

@@ -10,7 +10,7 @@ import pytest
 
 from server.access import Principal, Role
 from server.chat import ConversationSummary, Job, TurnRequest
-from server.chat.documents import pick, question_of
+from server.chat.suggestions import pick, question_of
 from server.store.records import FileResult
 from tests.serving import Running
 from tests.ui.test_turns import text_of

@@ -12,6 +12,7 @@ from plugins.bots.client import CONSENT, BotClient
 from plugins.bots.discord_bot import MESSAGE_CHARS, pieces, run
 from plugins.bots.tests.discord_server import BEN, FakeDiscord
 from plugins.bots.threads import BotAnswer, CitedSource, linked
+from tests.rows import ratings
 from tests.serving import MakeSettings, Serve
 
 pytest.importorskip("plugins.handoff")
@@ -58,8 +59,8 @@ def test_a_mention_begins_a_thread_that_goes_on_without_mentions(
                 await discord.press(up, thread)
                 pressed = await discord.call("callback")
                 assert (pressed["data"]["content"], pressed["data"]["flags"]) == ("Thank you, noted.", 64)
-                (feedback,) = server.call(service.turns.feedback_records())
-                assert (feedback.rating, feedback.question) == ("up", "How long is parental leave?")
+                (feedback,) = ratings(service)
+                assert feedback.rating == "up"
                 await discord.press("anaphora:rate:up:nothing", thread)
                 assert (await discord.call("callback"))["data"]["content"] == "This answer is not kept any more."
                 await discord.message("I want to talk to a human", thread, BEN)

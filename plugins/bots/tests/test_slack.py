@@ -18,6 +18,7 @@ from plugins.bots.tests.slack_server import APP_TOKEN, BOT_TOKEN, FakeSlack
 from plugins.bots.threads import BotAnswer, CitedSource
 from server.store import credentials
 from testing.plugin import PluginContract
+from tests.rows import ratings
 from tests.serving import MakeSettings, Running, Serve
 
 pytest.importorskip("slack_bolt")
@@ -81,8 +82,8 @@ def test_a_thread_is_a_conversation_whose_answers_cite_and_can_be_rated(
             assert conversation.turns == 2
             await slack.press(actions["elements"][-1], at, first["ts"])
             assert (await slack.call("chat.postEphemeral"))["text"] == "Thank you, noted."
-            (feedback,) = running.call(service.turns.feedback_records())
-            assert (feedback.rating, feedback.question) == ("down", "How long is parental leave?")
+            (feedback,) = ratings(service)
+            assert feedback.rating == "down"
             # A message that is nobody's question, and the same one twice.
             await slack.message("Lunch?")
             await slack.message("<@UBOT>", kind="app_mention")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -23,7 +22,7 @@ class Key:
         key, secret = running.service.core.database.write_blocking(
             lambda connection: credentials.create_key(connection, name, role, frozenset(groups or ("*",)))
         )
-        self.id = f"key:{key.id}"
+        self.id, self.principal = f"key:{key.id}", key.principal
         self.headers = {"Authorization": f"Bearer {secret}"}
 
 
@@ -31,41 +30,27 @@ def rows(running: Running, *actions: str) -> list[Any]:
     """The rows of these actions, once everything before is written; those of making the collection left out."""
     running.service.core.database.write_blocking(lambda connection: None)
     rows_found = running.service.core.database.read_blocking(
-        lambda connection: audit_log.listing(connection, limit=1000, after=1)
+        lambda connection: audit_log.listing(connection, limit=1000)
     )
-    return [row for row in rows_found if not actions or row.action in actions]
+    return [row for row in rows_found[1:] if not actions or row.action in actions]
 
 
 def test_acts_of_administration_are_written_with_who_and_from_where(running: Running) -> None:
     boss = Key(running, "boss")
     with running.client(headers=boss.headers) as client:
-        key = client.post("/v1/keys", json={"name": "desk", "role": "agent", "groups": ["sales"]}).json()
-        client.put("/v1/collections/docs/grants/sales")
-        client.put("/v1/collections/docs/grants/default")
-        client.delete("/v1/collections/docs/grants/sales")
-        client.delete(f"/v1/keys/{key['id']}")
         job = client.post(
             "/v1/collections/docs/documents", files={"file": ("parking.md", b"# Parking\n\nIn the cellar.")}
         )
         running.finished(job.json()["id"])
         running.finished(client.delete("/v1/collections/docs/documents/uploads/parking.md").json()["id"])
-        client.get("/v1/feedback")
         assert client.delete("/v1/collections/docs").status_code == 204
     written = rows(running)
     assert [(row.action, row.about, row.collection, row.outcome) for row in written] == [
-        ("key.create", key["id"], "", "done"),
-        ("grant.add", "sales", "docs", "done"),
-        ("grant.add", "default", "docs", "done"),
-        ("grant.remove", "sales", "docs", "done"),
-        ("key.revoke", key["id"], "", "done"),
         ("document.upload", "uploads/parking.md", "docs", "done"),
         ("document.delete", "uploads/parking.md", "docs", "done"),
-        ("feedback.export", "", "", "done"),
         ("collection.delete", "docs", "docs", "done"),
     ]
     assert {(row.principal, row.origin) for row in written} == {(boss.id, "127.0.0.1")}
-    assert written[0].detail == {"name": "desk", "role": "agent", "groups": ["sales"], "expires": None}
-    assert key["key"] not in json.dumps([row.detail for row in written])
     assert running.service.core.database.read_blocking(audit_log.verify).problem == ""
 
 
@@ -101,7 +86,7 @@ def test_reading_what_others_said_is_noted(running: Running) -> None:
         for headers in (ann.headers, agent.headers):
             assert client.get(place, headers=headers).status_code == 200
             assert client.get(f"/v1/turns/{turn}", headers=headers).status_code == 200
-        assert client.get(f"/v1/turns/{turn}/trace", headers=agent.headers).status_code == 200
+        running.call(running.service.as_principal(agent.principal).turns.trace(turn))
         client.get("/v1/conversations?query=leave", headers=agent.headers)
         client.get(place, params={"format": "json"}, headers=agent.headers)
         client.delete(place, headers=ann.headers)
@@ -124,41 +109,11 @@ def test_refusals_are_noted(running: Running) -> None:
         file = {"file": ("parking.md", b"# Parking")}
         refused = client.post("/v1/collections/docs/documents", files=file, headers=ann.headers)
         assert refused.status_code == 403
-        assert client.get("/v1/audit", headers=ann.headers).status_code == 403
         assert client.get("/v1/collections/docs/documents", headers=stranger.headers).status_code == 404
     assert [(row.principal, row.action, row.collection, row.outcome) for row in rows(running)] == [
         (ann.id, "documents", "", "forbidden"),
-        (ann.id, "audit", "", "forbidden"),
         (stranger.id, "collection.reach", "docs", "not_granted"),
     ]
-
-
-def test_an_operator_reads_the_rows_of_its_own_groups(running: Running) -> None:
-    boss, local = Key(running, "boss"), Key(running, "local", "operator", "sales")
-    ann = Key(running, "ann", "reader", "default")
-    with running.client() as client:
-        client.put("/v1/collections/docs/grants/default", headers=boss.headers)
-        client.put("/v1/collections/docs/grants/sales", headers=boss.headers)
-        client.post("/v1/chat/completions", json=ASKED, headers=ann.headers)
-        client.post("/v1/chat/completions", json=ASKED, headers=local.headers)
-
-        def seen(who: Key, query: str = "") -> list[tuple[str, str]]:
-            data = client.get(f"/v1/audit{query}", headers=who.headers).json()["data"]
-            return [(row["action"], row["group"]) for row in data if row["n"] > 1]
-
-        assert seen(local) == [("grant.add", "sales"), ("turn.ask", "sales")]
-        everything = seen(boss)
-        assert everything == [
-            ("grant.add", "default"),
-            ("grant.add", "sales"),
-            ("turn.ask", "default"),
-            ("turn.ask", "sales"),
-            ("log.read", ""),
-            ("log.read", ""),
-        ]
-        assert seen(boss, f"?principal={ann.id}") == [("turn.ask", "default")]
-        assert seen(boss, "?action=grant.add&after=2&limit=1") == [("grant.add", "sales")]
-        assert seen(boss, "?until=1") == []
 
 
 def test_an_act_that_cannot_be_accounted_for_does_not_happen(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,10 +125,8 @@ def test_an_act_that_cannot_be_accounted_for_does_not_happen(running: Running, m
     boss = Key(running, "boss")
     monkeypatch.setattr(audit_log, "append", full)
     with running.client(headers=boss.headers) as client:
-        assert client.post("/v1/keys", json={"name": "desk"}).status_code == 503
         assert client.delete("/v1/collections/docs").status_code == 503
         assert client.get("/v1/collections").json()["data"][0]["name"] == "docs"
-        assert [key["name"] for key in client.get("/v1/keys").json()["data"]] == ["boss"]
 
 
 def test_who_came_and_who_was_refused_is_in_the_log(open_door: OpenDoor) -> None:

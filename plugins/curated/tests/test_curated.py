@@ -108,7 +108,7 @@ def test_after_a_start_no_turn_waits_for_the_vectors_of_all_questions(client: ht
 def test_one_that_has_expired_or_is_of_another_scope_is_not_given(client: httpx.Client) -> None:
     answer = write(client, expires=time.time() - 1)
     assert ask(client, FAX)["written"] == ""
-    client.patch(f"{CURATED}/{answer['id']}", json={"expires": None, "scope": {"version": ["1", "2"]}})
+    client.post(CURATED, json={"id": answer["id"], "expires": None, "scope": {"version": ["1", "2"]}})
     assert ask(client, FAX)["written"] == ""
     assert ask(client, FAX, where={"version": "3"})["written"] == ""
     assert ask(client, FAX, where={"version": "2"})["written"] == answer["id"]

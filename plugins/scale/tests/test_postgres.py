@@ -142,7 +142,6 @@ def test_a_real_server_answers_from_it_and_outlives_its_going_away(
 
         assert client.post(f"/v1/reviews/{old}", json={"verdict": "approved"}).status_code == 201
         assert [row["turn_id"] for row in client.get("/v1/reviews?state=done").json()["data"]] == [old]
-        assert client.get("/v1/feedback").status_code == 200
         traced = running.service.core.database.read_blocking(lambda c: turns.traced(c, ALL, "docs", 9))
         assert len(traced) == 3
         assert all(row.seconds > 0 for row in traced)

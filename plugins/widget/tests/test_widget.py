@@ -16,7 +16,7 @@ from server.store import turns
 from testing.plugin import PluginContract
 from tests.eventually import eventually
 from tests.openai_server import FakeOpenAIServer
-from tests.rows import ALL
+from tests.rows import ALL, ratings
 from tests.serving import MakeSettings, Running, Serve
 from tests.ui.site import violations
 from tests.web_site import FakeSite
@@ -196,7 +196,7 @@ def test_the_site_and_its_visitor_drive_it(page: Page, web_site: WebSite, on_sit
     answered.locator(".rating form button").click()
     answered.locator(".rating form").wait_for(state="detached")
     assert bad.get_attribute("aria-pressed") == "true"
-    (feedback,) = running.call(running.service.turns.feedback_records())
+    (feedback,) = ratings(running.service)
     assert (feedback.rating, feedback.comment) == ("down", "It is twelve weeks.")
     rated = feedback.turn_id
     assert eventually(lambda: running.call(running.service.turns.get(rated)).opened)

@@ -31,13 +31,10 @@ from server.chat import (
     Message,
     Rating,
     StoredTurn,
-    Trace,
     TurnRequest,
 )
-from server.chat.conversations import NewShare
+from server.chat.conversations import NewShare, SearchResult
 from server.chat.running_turn import RunningTurn
-from server.chat.turns import SearchResult
-from server.store.records import FeedbackRecord
 from text.files import NAME_CHARS, NAME_PATTERN
 
 router = APIRouter(tags=["Conversations"])
@@ -209,12 +206,6 @@ async def read_turn(turn_id: TurnId, service: Service) -> StoredTurn:
     return await service.turns.get(turn_id)
 
 
-@router.get("/v1/turns/{turn_id}/trace", summary="Read what happened in a turn")
-async def read_trace(turn_id: TurnId, service: Service) -> Trace:
-    """The steps of a turn with inputs, outputs and seconds."""
-    return await service.turns.trace(turn_id)
-
-
 class NewFeedback(StrictBody):
     """A person's word on a turn, which replaces an earlier one, or a source of it that was opened."""
 
@@ -248,12 +239,6 @@ async def give_feedback(body: NewFeedback, service: Service) -> Feedback | None:
         await service.turns.retract_feedback(body.turn_id)
         return None
     return await service.turns.give_feedback(body.turn_id, body.rating, body.reason, body.comment)
-
-
-@feedback_router.get("/v1/feedback", summary="List feedback")
-async def list_feedback(service: Service) -> Listing[FeedbackRecord]:
-    """Every rating with its question and answer, oldest first."""
-    return Listing[FeedbackRecord](data=await service.turns.feedback_records())
 
 
 class HistoryMessage(BaseModel):

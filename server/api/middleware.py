@@ -1,4 +1,4 @@
-"""Names under which the server answers, origins that may use it, and headers of a proxy, believed from named addresses.
+"""Middleware of every request: a proxy's headers, names and origins, lengths, headers for browsers, language, spans.
 
 The Host header must name this machine or a trusted host, so that a web page elsewhere cannot reach the server by a name
 of its own (DNS rebinding); only a server for others, to which no trusted hosts were told, answers to any name. No page
@@ -8,17 +8,24 @@ of another origin may change or read anything: it may only link here.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from urllib.parse import urlsplit
 
+from opentelemetry import context, trace
+from opentelemetry.trace import INVALID_SPAN, Span, SpanKind, Status, StatusCode
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from server.api.dependencies import error_response, is_api
 from server.plugins import paths
 from server.settings import is_loopback
+from server.tracing import Metrics, Tracing
+from text.languages import speak, wanted
 
 _REMOVED = (b"forwarded", b"x-real-ip", b"x-gradio-server")
 _REMOVED_PREFIX = b"x-forwarded-"
@@ -255,3 +262,82 @@ def _of(path: str) -> dict[str, str]:
         # Shown in frames of the sites that its own policy names.
         return {name: value for name, value in _COMMON.items() if name not in _AGAINST_FRAMES}
     return {**_COMMON, "Content-Security-Policy": PAGE_POLICY}
+
+
+ENGLISH_PAGES = ("/workbench", "/traces")
+
+
+class RequestLanguage:
+    """Lets everything be said in the language that the request asks for."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and not scope["path"].startswith(ENGLISH_PAGES):
+            connection = HTTPConnection(scope)
+            speak(wanted(connection.cookies, connection.headers.get("accept-language")))
+        await self._app(scope, receive, send)
+
+
+TRACED = "/v1/"
+"""Paths below it are traced; health checks and the page's files are not."""
+
+
+class RequestWatch:
+    """Counts requests by route and status, and makes a caller's trace the current one.
+
+    A route is its pattern, so that no text from outside is a label. Where spans are sent to a collector, a request has
+    its own.
+    """
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, tracing: Tracing) -> None:
+        self._app = app
+        self._metrics = metrics
+        self._tracing = tracing
+        self._propagator = TraceContextTextMapPropagator()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        status = 500
+
+        async def watched(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        with self._traced(scope) as span:
+            try:
+                await self._app(scope, receive, watched)
+            finally:
+                route = getattr(scope.get("route"), "path", "")
+                self._metrics.requests.labels(route or "other", str(status)).inc()
+                span.set_attribute("http.response.status_code", status)
+                if status >= 500:
+                    span.set_status(Status(StatusCode.ERROR))
+                if route:
+                    span.update_name(f"{scope['method']} {route}")
+                    span.set_attribute("http.route", route)
+
+    @contextmanager
+    def _traced(self, scope: Scope) -> Iterator[Span]:
+        """Yield the request's span, which records nothing where spans go nowhere."""
+        headers, method = Headers(scope=scope), scope["method"]
+        if not scope["path"].startswith(TRACED):
+            yield INVALID_SPAN
+            return
+        caller = self._propagator.extract(headers) if "traceparent" in headers else context.Context()
+        if self._tracing.exports:
+            about = {"http.request.method": method, "url.path": scope["path"]}
+            span = self._tracing.tracer.start_span(method, caller, SpanKind.SERVER, about)
+            with trace.use_span(span, end_on_exit=True):
+                yield span
+            return
+        token = context.attach(caller)
+        try:
+            yield INVALID_SPAN
+        finally:
+            context.detach(token)

@@ -1,4 +1,4 @@
-"""Collections with their documents and grants; uploading, indexing again, and the jobs that do it."""
+"""Collections with their documents; uploading, indexing again, and the jobs that do it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,11 @@ from fastapi import APIRouter, File, Path, Query, Response, UploadFile
 from server.api.dependencies import CollectionFilter, CollectionName, Listing, Service
 from server.chat import CollectionSummary, DocumentText, Job
 from server.chat.documents import LEAST_WIDTH, MOST_WIDTH, DocumentSummary, PassagePage
-from text.files import NAME_CHARS, NAME_PATTERN
 
 router = APIRouter(tags=["Documents"])
-grants_router = APIRouter(tags=["Access"])
 jobs_router = APIRouter(tags=["Jobs"])
 
 JobId = Annotated[str, Path(description="The job's id.")]
-GroupName = Annotated[str, Path(description="The group's name.", pattern=NAME_PATTERN, max_length=NAME_CHARS)]
 DocumentId = Annotated[str, Path(description="The document's id; it may contain slashes.")]
 
 
@@ -115,28 +112,6 @@ async def read_document(collection: CollectionName, document_id: DocumentId, ser
 async def delete_document(collection: CollectionName, document_id: DocumentId, service: Service) -> Job:
     """Take an uploaded document out of the collection and off the disk, in the background."""
     return await service.collections.delete_document(collection, document_id)
-
-
-@grants_router.get("/v1/collections/{collection}/grants", summary="List who may use a collection")
-async def list_grants(collection: CollectionName, service: Service) -> Listing[str]:
-    """The groups it is granted to, as far as you are in them."""
-    return Listing(data=await service.collections.grants(collection))
-
-
-@grants_router.put("/v1/collections/{collection}/grants/{group}", summary="Let a group use a collection")
-async def grant(collection: CollectionName, group: GroupName, service: Service) -> Listing[str]:
-    """A collection that was granted to nobody belonged to `default`, which then needs a grant of its own."""
-    return Listing(data=await service.collections.grant(collection, group))
-
-
-@grants_router.delete(
-    "/v1/collections/{collection}/grants/{group}",
-    status_code=204,
-    summary="Take a collection from a group",
-)
-async def revoke_grant(collection: CollectionName, group: GroupName, service: Service) -> None:
-    """The last grant stays: without any the collection would belong to `default`."""
-    await service.collections.revoke_grant(collection, group)
 
 
 @jobs_router.get("/v1/jobs", summary="List jobs")

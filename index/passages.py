@@ -134,14 +134,10 @@ def _prefix(
         if len(heading) > 1:
             heading = heading[1:]
         elif len(title) > _SHORT_TITLE or not heading:
-            title = _halved(title)
+            half = title[: len(title) // 2].rstrip(" …")
+            title = f"{half}…" if len(half) > 1 else ""
         else:
             heading = ()
-
-
-def _halved(title: str) -> str:
-    half = title[: len(title) // 2].rstrip(" …")
-    return f"{half}…" if len(half) > 1 else ""
 
 
 def units(text: str, section: Section, room: int, count_tokens: CountTokens) -> Iterator[Unit]:

@@ -236,15 +236,10 @@ class _Writer(HTMLParser):
             return
         opened, closed = "", ""
         for index, mark in self._active.items():
-            opened += _start_tag(mark, first=index not in self._shown)
-            closed = _end_tag(mark) + closed
+            tag = _start_tag(mark, first=index not in self._shown)
+            opened, closed = opened + tag, f"</{tag[1:].partition(' ')[0]}>{closed}"
             self._shown.add(index)
         self.pieces.append(f"{opened}{written}{closed}")
-
-
-def _end_tag(mark: Wrapping) -> str:
-    names = {Highlight: "mark", Doubt: "span", ReferenceMark: "button", LinkMark: "a"}
-    return f"</{names[type(mark)]}>"
 
 
 def _start_tag(mark: Wrapping, *, first: bool) -> str:

@@ -124,16 +124,6 @@ def _open_link(token: Token, open_links: list[tuple[str, str | None]], inside: M
 _FENCE = re.compile(r"\s*(?P<kind>[A-Za-z][\w-]{0,40})\s*(?:\||\[)?\s*(?P<title>[^\n]{0,200}?)\s*\]?\s*")
 
 
-def _install_admonitions(markdown: MarkdownIt) -> None:
-    """Teach `markdown` the three forms of admonitions."""
-    from mdit_py_plugins.admon import admon_plugin
-    from mdit_py_plugins.container import container_plugin
-
-    markdown.use(admon_plugin)
-    for name, marker in (("slashes", "/"), ("colons", ":")):
-        markdown.use(container_plugin, name, marker=marker, validate=_is_fence, render=_render)
-
-
 def _is_fence(parameters: str, *_: object) -> bool:
     return _FENCE.fullmatch(parameters) is not None
 
@@ -156,15 +146,6 @@ _VALUE = re.compile(r"[a-z0-9.+ -]{1,24}")
 _LONGEST_FORMULA = 1000
 _FORMULA = re.compile(r"[\\^_=<>+]|^\s*\w\s*$")
 _MARKED = re.compile(r'<code class="formula( block)?">(.*?)</code>', re.DOTALL)
-
-
-def _install_formulas(markdown: MarkdownIt) -> None:
-    """Teach `markdown` formulas: they come out as `<code class="formula">`, and only `_set_formulas` sets them."""
-    from mdit_py_plugins.dollarmath import dollarmath_plugin
-
-    markdown.use(dollarmath_plugin, allow_labels=False, allow_space=False, allow_digits=False, double_inline=True)
-    for name in ("math_inline", "math_inline_double", "math_block"):
-        markdown.add_render_rule(name, _render_formulas)
 
 
 def _render_formulas(
@@ -334,11 +315,20 @@ def _coloured(code: str, lexer: str) -> str:
 
 @cache
 def _markdown() -> MarkdownIt:
+    from mdit_py_plugins.admon import admon_plugin
+    from mdit_py_plugins.container import container_plugin
+    from mdit_py_plugins.dollarmath import dollarmath_plugin
+
     options = {"html": True, "highlight": _highlighted}
     # Tags are read where they stand, so that `ui.markup` can leave them out; none is ever passed on.
     markdown = MarkdownIt("commonmark", options).enable(["table", "strikethrough"]).disable("html_block")
-    _install_admonitions(markdown)
-    _install_formulas(markdown)
+    markdown.use(admon_plugin)
+    for name, marker in (("slashes", "/"), ("colons", ":")):
+        markdown.use(container_plugin, name, marker=marker, validate=_is_fence, render=_render)
+    # Formulas come out as `<code class="formula">`, and only `_set_formulas` sets them.
+    markdown.use(dollarmath_plugin, allow_labels=False, allow_space=False, allow_digits=False, double_inline=True)
+    for name in ("math_inline", "math_inline_double", "math_block"):
+        markdown.add_render_rule(name, _render_formulas)
     # Addresses are judged in `_tame`: a refused one still shows its text as the author wrote it.
     markdown.validateLink = lambda url: True  # type: ignore[method-assign]
     markdown.add_render_rule("image", _describe_image)

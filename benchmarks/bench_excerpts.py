@@ -27,8 +27,8 @@ from server.registry import resolve
 from server.rewriters import open_reranker, open_rewriter
 from server.settings import Settings
 from server.turn.events import Evidence
-from server.turn.evidence import HEADER_TOKENS, excerpts, select_evidence
-from server.turn.models import clip, count_tokens
+from server.turn.evidence import select_evidence
+from server.turn.models import HEADER_TOKENS, clip, count_tokens, excerpts
 from server.turn.run import CANDIDATES
 from server.turn.search import TurnSearch
 from server.turn.support import SupportScorer

@@ -3,7 +3,6 @@
 Passages keep the order of the search, best first, and are never cut: one that does not fit the budget is left out, and
 a later, shorter one may take its place. Users see them whole, and citations are checked against them.
 
-A small model on a processor reads forty to ninety tokens a second, so `excerpts` gives it only the best sentences.
 Without a model `nearest_sentences` quotes sentences. `docs/lab/citations.md` shows how the thresholds were chosen.
 
 How likely each sentence of the passages answers is told by a small head on the states of the cross-encoder. The
@@ -30,7 +29,7 @@ import regex
 
 from index.documents import OPENING, Hit, TokenStates
 from server.turn.events import Evidence
-from server.turn.models import count_tokens
+from server.turn.models import HEADER_TOKENS, count_tokens
 from server.turn.quote_shapes import (
     ITEM,
     LEADS_IN,
@@ -172,10 +171,6 @@ def sentence_chances(
     return packaged_head().chances(sentence_inputs(question, evidence, hits, scorer))
 
 
-HEADER_TOKENS = 12
-"""Tokens that number and delimit one passage, beside its title and heading path."""
-
-
 def select_evidence(hits: Sequence[Hit], *, limit: int, budget: int) -> tuple[Evidence, ...]:
     """At most `limit` of `hits` within `budget` tokens, numbered from 1; the first always, even where it is larger."""
     chosen: list[Evidence] = []
@@ -257,18 +252,6 @@ def numbered(n: int, hit: Hit) -> Evidence:
     )
 
 
-GAP = " … "
-"""Stands for what is left out between two sentences."""
-
-_PER_RANK = 0.8
-"""A passage's worth, as a share of that of the one found before it."""
-_ANYWAY = 0.2
-"""A sentence's worth without a match: most answers stand in the first passage, often in words of their own."""
-_BESIDE = 0.6
-"""A sentence's worth beside one that matches: an answer often stands in the sentence after."""
-_LISTED = 0.9
-"""An item's worth where what leads to its list matches."""
-
 NEAREST, MATCHES = 0.25, 0.45
 """Where only words are compared, nothing is quoted if no sentence scores the first, and with a doubt if none scores the
 second; chosen in `docs/lab/citations.md`."""
@@ -305,76 +288,6 @@ SAYS = 2
 _RANK_DISCOUNT = 0.03
 _LEAST = 1e-9
 _ASKS = regex.compile(r"[?？][*_\s]*$")
-
-
-def excerpts(question: str, evidence: Sequence[Evidence], scorer: SupportScorer, budget: int) -> dict[int, str]:
-    """The text of each passage to show, by its number, at most `budget` tokens in all with their headers.
-
-    Everything where it fits. Else the best sentences, in reading order; a passage of which none was chosen is
-    left out. At least one sentence is always there, even where it alone is larger than the budget.
-    """
-    if sum(_header(passage) + count_tokens(passage.opened) for passage in evidence) <= budget:
-        return {passage.n: passage.opened for passage in evidence}
-    places = {passage.n: passage for passage in evidence}
-    matches = {passage.n: scorer.matches(question, passage.n) for passage in evidence}
-    leads = {n: _lead_ins(sentences) for n, sentences in matches.items()}
-    chosen: dict[int, set[int]] = {}
-    spent = 0
-    for _, n, i in sorted(_ranked(evidence, matches, leads), key=lambda item: (-item[0], item[1], item[2])):
-        wanted = {i, leads[n].get(i, i)} - chosen.get(n, set())
-        cost = sum(count_tokens(matches[n][j].quote) for j in wanted) + (0 if n in chosen else _header(places[n]))
-        if spent + cost > budget:
-            if chosen:
-                continue
-            wanted = {i}
-        chosen.setdefault(n, set()).update(wanted)
-        spent += cost
-    return {n: _joined(places[n], [matches[n][i] for i in sorted(picked)]) for n, picked in sorted(chosen.items())}
-
-
-def _ranked(
-    evidence: Sequence[Evidence], matches: Mapping[int, list[Support]], leads: Mapping[int, Mapping[int, int]]
-) -> list[tuple[float, int, int]]:
-    """Each sentence with its worth: by its own match, or by a share of its better neighbour's or its lead-in's."""
-    ranked = []
-    for rank, passage in enumerate(evidence):
-        scores = [sentence.score for sentence in matches[passage.n]]
-        for i, own in enumerate(scores):
-            beside = max(scores[max(i - 1, 0) : i] + scores[i + 1 : i + 2], default=0.0)
-            lead = leads[passage.n].get(i, i)
-            worth = max(own, _BESIDE * beside, _LISTED * scores[lead])
-            ranked.append((_PER_RANK**rank * (_ANYWAY + worth), passage.n, i))
-    return ranked
-
-
-def _lead_ins(sentences: Sequence[Support]) -> dict[int, int]:
-    """For each item of a list the sentence that ends with a colon before it; neither says much alone."""
-    leads: dict[int, int] = {}
-    lead: int | None = None
-    for i, sentence in enumerate(sentences):
-        item = bool(ITEM.match(sentence.quote))
-        if item and lead is not None:
-            leads[i] = lead
-        elif LEADS_IN.search(sentence.quote):
-            lead = i
-        elif not item:
-            lead = None
-    return leads
-
-
-def _joined(passage: Evidence, sentences: Sequence[Support]) -> str:
-    rows = table_rows(passage.opened)
-    text, end = "", None
-    for sentence in sentences:
-        start = sentence.start - passage.origin
-        between = passage.opened[end:start] if end is not None else ""
-        text += (GAP if between.strip() else between) + rows.get(start, sentence.quote)
-        end = sentence.end - passage.origin
-    return text
-
-
-def _header(passage: Evidence) -> int:
-    return HEADER_TOKENS + count_tokens(" ".join((passage.title, *passage.heading)))
 
 
 def best_sentences(

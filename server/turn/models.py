@@ -4,6 +4,8 @@ Opening models belongs to the chat service. `short` answers suit a small model o
 models; each style has its own instructions (`answer_<style>.md`). `ModelStream` passes text on as it comes;
 `server.turn.answer` decides what of it is shown.
 
+A small model on a processor reads forty to ninety tokens a second, so `excerpts` gives it only the best sentences.
+
 Whatever comes from documents, from the history or from the user is made unable to pass for the prompt's own form:
 tokens of chat templates, the tags around the passages and numbers like the passages' own. The evidence shown to people
 stays exact; only the model's copy is changed. The order of the parts serves prefix caches: what stays the same from
@@ -33,17 +35,18 @@ from rewriter.protocol import Conversation, Rewriter
 from server.settings import HouseInstructions, LLMSettings
 from server.turn.citations import escape_citations, header
 from server.turn.events import Evidence, TurnFailed
+from server.turn.quote_shapes import ITEM, LEADS_IN
 from text.prompts import Interpolated, Prompt, PromptPart, fill, load_prompt, parts_of
 from text.recorder import Call
 from text.sanitize import escape
-from text.sentences import sentence_spans, with_rows_said
+from text.sentences import sentence_spans, table_rows, with_rows_said
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import AIMessageChunk, BaseMessage
 
     from index.rerank import Reranker
-    from server.turn.support import PairModel
+    from server.turn.support import PairModel, Support, SupportScorer
 
 
 AnswerStyle: TypeAlias = Literal["short", "full"]
@@ -354,6 +357,93 @@ def evidence_budget(
     room = llm.context_tokens - llm.longest_answer(style) - _fixed_tokens(style, house) - count_tokens(question)
     room -= CLOSEST_TOKENS if style == "short" else 0
     return max(min(llm.evidence_tokens, room), 0)
+
+
+HEADER_TOKENS = 12
+"""Tokens that number and delimit one passage, beside its title and heading path."""
+
+
+GAP = " … "
+"""Stands for what is left out between two sentences."""
+
+_PER_RANK = 0.8
+"""A passage's worth, as a share of that of the one found before it."""
+_ANYWAY = 0.2
+"""A sentence's worth without a match: most answers stand in the first passage, often in words of their own."""
+_BESIDE = 0.6
+"""A sentence's worth beside one that matches: an answer often stands in the sentence after."""
+_LISTED = 0.9
+"""An item's worth where what leads to its list matches."""
+
+
+def excerpts(question: str, evidence: Sequence[Evidence], scorer: SupportScorer, budget: int) -> dict[int, str]:
+    """The text of each passage to show, by its number, at most `budget` tokens in all with their headers.
+
+    Everything where it fits. Else the best sentences, in reading order; a passage of which none was chosen is
+    left out. At least one sentence is always there, even where it alone is larger than the budget.
+    """
+    if sum(_header(passage) + count_tokens(passage.opened) for passage in evidence) <= budget:
+        return {passage.n: passage.opened for passage in evidence}
+    places = {passage.n: passage for passage in evidence}
+    matches = {passage.n: scorer.matches(question, passage.n) for passage in evidence}
+    leads = {n: _lead_ins(sentences) for n, sentences in matches.items()}
+    chosen: dict[int, set[int]] = {}
+    spent = 0
+    for _, n, i in sorted(_ranked(evidence, matches, leads), key=lambda item: (-item[0], item[1], item[2])):
+        wanted = {i, leads[n].get(i, i)} - chosen.get(n, set())
+        cost = sum(count_tokens(matches[n][j].quote) for j in wanted) + (0 if n in chosen else _header(places[n]))
+        if spent + cost > budget:
+            if chosen:
+                continue
+            wanted = {i}
+        chosen.setdefault(n, set()).update(wanted)
+        spent += cost
+    return {n: _joined(places[n], [matches[n][i] for i in sorted(picked)]) for n, picked in sorted(chosen.items())}
+
+
+def _ranked(
+    evidence: Sequence[Evidence], matches: Mapping[int, list[Support]], leads: Mapping[int, Mapping[int, int]]
+) -> list[tuple[float, int, int]]:
+    """Each sentence with its worth: by its own match, or by a share of its better neighbour's or its lead-in's."""
+    ranked = []
+    for rank, passage in enumerate(evidence):
+        scores = [sentence.score for sentence in matches[passage.n]]
+        for i, own in enumerate(scores):
+            beside = max(scores[max(i - 1, 0) : i] + scores[i + 1 : i + 2], default=0.0)
+            lead = leads[passage.n].get(i, i)
+            worth = max(own, _BESIDE * beside, _LISTED * scores[lead])
+            ranked.append((_PER_RANK**rank * (_ANYWAY + worth), passage.n, i))
+    return ranked
+
+
+def _lead_ins(sentences: Sequence[Support]) -> dict[int, int]:
+    """For each item of a list the sentence that ends with a colon before it; neither says much alone."""
+    leads: dict[int, int] = {}
+    lead: int | None = None
+    for i, sentence in enumerate(sentences):
+        item = bool(ITEM.match(sentence.quote))
+        if item and lead is not None:
+            leads[i] = lead
+        elif LEADS_IN.search(sentence.quote):
+            lead = i
+        elif not item:
+            lead = None
+    return leads
+
+
+def _joined(passage: Evidence, sentences: Sequence[Support]) -> str:
+    rows = table_rows(passage.opened)
+    text, end = "", None
+    for sentence in sentences:
+        start = sentence.start - passage.origin
+        between = passage.opened[end:start] if end is not None else ""
+        text += (GAP if between.strip() else between) + rows.get(start, sentence.quote)
+        end = sentence.end - passage.origin
+    return text
+
+
+def _header(passage: Evidence) -> int:
+    return HEADER_TOKENS + count_tokens(" ".join((passage.title, *passage.heading)))
 
 
 def build_prompt(

@@ -40,8 +40,8 @@ from server.turn.decision import (
     split_question,
 )
 from server.turn.events import ErrorEvent, Event, EvidenceEvent, Stopwatch, TurnFailed, run_blocking
-from server.turn.evidence import LIKELY, TOLD, excerpts, read_further, select_evidence, with_quoted
-from server.turn.models import NO_HOUSE, ModelSource, TurnModels, TurnPrompt, build_prompt, evidence_budget
+from server.turn.evidence import LIKELY, TOLD, read_further, select_evidence, with_quoted
+from server.turn.models import NO_HOUSE, ModelSource, TurnModels, TurnPrompt, build_prompt, evidence_budget, excerpts
 from server.turn.reply import Reply, Selection, WrittenAnswer
 from server.turn.search import EDITED, LEANS, NO_PAGE, ReadPage, Searchable, SearchPlan, TurnSearch
 from server.turn.system_messages import (

@@ -112,6 +112,7 @@ def test_the_first_start_tells_what_answers_and_what_could(
 
     monkeypatch.setitem(SERVERS, "ollama", llm.url)
     monkeypatch.setattr("server.installation.machine_memory", lambda: 8 * 10**9)
+    monkeypatch.setattr("server.installation.LOOK_SECONDS", 60)
     state, home = State(), tmp_path / "home"
     with state.err.capture() as told:
         _tell_answering(Settings(home=home, llm=LLMSettings()), state)

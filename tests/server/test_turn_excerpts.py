@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from server.turn.events import Evidence
-from server.turn.evidence import GAP, HEADER_TOKENS, excerpts
-from server.turn.models import count_tokens
+from server.turn.models import GAP, HEADER_TOKENS, count_tokens, excerpts
 from server.turn.support import SupportScorer
 from tests.server.turn_fakes import FAX, LEAVE, evidence
 from text.sentences import table_rows

@@ -73,13 +73,14 @@ class WrittenAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The evidence of a turn and what follows from it.
+    """The evidence of a turn and what follows from it; `plan` is what it was searched by in the end.
 
     `question_back` is what is asked back, if anything. `nearest` is None if nobody looked for the nearest sentences.
     `prompt` is None if no model is asked. `quotes_first` tells that the model is small or slow: readers see the nearest
     sentences before it has read, and its text only stands if they bear it out.
     """
 
+    plan: SearchPlan
     passages: tuple[Evidence, ...]
     reranked: bool
     unanswerable: bool

@@ -158,6 +158,9 @@ class TurnEngine:
             yield plan.event()
             # One call in one thread: each change of threads delays the first token.
             selection = await run_blocking(lambda: turn.select(plan, *turn.retrieve(plan)), lambda: turn.watch.running)
+            if selection.plan is not plan:
+                plan = selection.plan
+                yield plan.event()
             yield EvidenceEvent(
                 passages=list(selection.passages),
                 reranked=selection.reranked,
@@ -273,13 +276,20 @@ class Turn:
         Blocks. Finds twice as many as are shown: a passage too long for the budget gives way to a later one.
         """
         if self._hits is None:
-            assert self._searched is not None, "plan() opens the collection"
-            k = 2 * self._settings.retrieval.evidence
-            self._hits = self._search.hits(self._searched, plan, self.watch, k=k, where=self.request.where)
+            self._hits = self._find(plan)
         return self._hits
 
+    def _find(self, plan: SearchPlan) -> tuple[list[Hit], bool]:
+        assert self._searched is not None, "plan() opens the collection"
+        k = 2 * self._settings.retrieval.evidence
+        return self._search.hits(self._searched, plan, self.watch, k=k, where=self.request.where)
+
     def select(self, plan: SearchPlan, hits: list[Hit], reranked: bool) -> Selection:
-        """Number the evidence, decide whether to answer, and build the prompt or find the nearest sentences. Blocks."""
+        """Number the evidence, decide whether to answer, and build the prompt or find the nearest sentences. Blocks.
+
+        A follow-up that nothing is near is searched as a new question, too; it stays one where that reads no worse and
+        answers.
+        """
         assert self._searched is not None, "plan() opens the collection"
         settings, models, request = self._settings, self._models, self.request
         budget = evidence_budget(request.question, settings.llm, models.style, self.house)
@@ -291,12 +301,19 @@ class Turn:
         may_ask = plan.decision != EDITED and not asked_back(request.conversation) and self._numbers is None
         complaint = is_bare_complaint(request.question)
         outcome = decide(odds, settings.retrieval.profile, may_ask=may_ask, complaint=complaint)
+        far = best_relevance(hits) < FAR
+        new = self._search.as_new(plan) if outcome == "refuse" and far and self._numbers is None else None
+        if new is not None:
+            found, read_again = self._find(new)
+            answers = decide(chances(new, found, language, self._searched), settings.retrieval.profile) == "answer"
+            if read_again and answers and best_relevance(found) >= best_relevance(hits):
+                return self.select(new, found, read_again)
         current().label(outcome=outcome, **asdict(odds))
         about = [term.text for term in plan.rewrite.expansion]
         asks = question_back(passages, about) if outcome == "ask" else None
         unanswerable = bool(passages) and outcome == "refuse"
         reply, nearest = self.reply, None
-        reply.far = best_relevance(hits) < FAR
+        reply.far = far
         alone = not passages or unanswerable or models.chat_model is None
         read, shown = passages, len(passages)
         if alone or asks or models.style == "short":
@@ -315,7 +332,7 @@ class Turn:
         if unanswerable or (nearest == [] and not asks):
             reply.notice = unsupported_language_notice(request.question, settings.index)
         if quotes_alone:
-            return Selection(passages, reranked, unanswerable, asks, nearest, None)
+            return Selection(plan, passages, reranked, unanswerable, asks, nearest, None)
         shortened = excerpts(plan.matching, passages, reply.reader.scorer, budget)
         prompt = build_prompt(
             request.question,
@@ -330,7 +347,7 @@ class Turn:
             sufficient=odds.sufficient,
             house=self.house,
         )
-        return Selection(passages, reranked, False, None, nearest, prompt, quotes_first)
+        return Selection(plan, passages, reranked, False, None, nearest, prompt, quotes_first)
 
     def error(self, failure: TurnFailed | IndexingError | EngineError) -> ErrorEvent:
         """Return the event that ends a failed turn."""

@@ -324,6 +324,12 @@ class TurnSearch:
             context = QuestionContext(added_words(rewrite), *conversation.last_exchange())
         return SearchPlan(question, rewrite, rewrite.decision, variants, name, context=context)
 
+    def as_new(self, plan: SearchPlan) -> SearchPlan | None:
+        """Return the plan of the question as a new one; None where it is one, or where a person chose its search."""
+        if plan.context == QuestionContext() or plan.reply is not None or plan.decision == EDITED:
+            return None
+        return self.plan(plan.question, Conversation(), self.rewriter.rewrite(Conversation(), plan.question))
+
     async def planned(
         self,
         question: str,

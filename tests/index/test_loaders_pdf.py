@@ -171,7 +171,7 @@ def test_boxes_hold_the_characters_of_their_passages(tmp_path: Path, rotation: i
         inside = ""
         for box in passage.boxes:
             page = drawn[box.page - 1]
-            x0, y0, x1, y1 = turned(box[1:5], rotation)
+            x0, y0, x1, y1 = turned((box.x0, box.y0, box.x1, box.y1), rotation)
             inside += page.get_textpage().get_text_bounded(x0 - 1, y0 - 1, x1 + 1, y1 + 1) + "\n"
         found = set(inside.split())
         assert passage.page == passage.boxes[0].page

@@ -26,11 +26,13 @@ from server.turn.decision import (
     models,
     signals,
 )
+from server.turn.events import RewriteEvent
 from server.turn.search import SearchPlan, TurnSearch
 from tests.chat_model import ScriptedChatModel
 from tests.server.test_turn_ask_back import Sections
-from tests.server.turn_fakes import FakeCollection
-from tests.server.turn_playing import done, engine, play
+from tests.server.turn_fakes import FakeCollection, Showing
+from tests.server.turn_playing import FOLLOW_UP, done, engine, play
+from text.prompts import QuestionContext
 
 ASKED = "How long does parental leave last?"
 
@@ -206,3 +208,33 @@ def test_above_the_threshold_the_model_answers(threshold: float) -> None:
     )
     told = engine(["Parental leave lasts ten weeks [1]."], settings=settings)
     assert done(play(told, ASKED)).status == "answered"
+
+
+class ByItself(Showing):
+    """A cross-encoder to which a question with its conversation says nothing, and `score` without it."""
+
+    def rerank(self, question: str, hits: Sequence[Hit], *args: Any, **options: Any) -> list[Hit]:
+        self.relevance = -11.0 if options["context"] != QuestionContext() else self.score
+        return super().rerank(question, hits, *args, **options)
+
+
+@pytest.mark.parametrize(("alone", "status"), [(5.0, "quoted"), (-11.5, "refused")])
+def test_a_follow_up_to_be_refused_is_searched_as_a_new_question_too(alone: float, status: str) -> None:
+    reranker, collection = ByItself(alone, reads_conversations=True), FakeCollection()
+    turns = engine(
+        reranker=reranker, collection=collection, settings=Settings(retrieval=RetrievalSettings(rerank="always"))
+    )
+    events = play(turns, "Which form can be sent by fax?", conversation=FOLLOW_UP)
+    assert done(events).status == status
+    with_conversation, as_new = (queries for queries, _ in collection.asked)
+    assert len(with_conversation) > 1
+    assert [query.name for query in as_new] == ["typed"]
+    told = [event for event in events if isinstance(event, RewriteEvent)]
+    assert [len(event.variants) > 1 for event in told] == [True, False][: 1 + (status == "quoted")]
+
+
+def test_a_first_question_is_searched_once() -> None:
+    collection = FakeCollection()
+    turns = engine(reranker=Showing(0.2, relevance=-11.0), collection=collection)
+    assert done(play(turns, "Which university did the mayor attend?")).status == "refused"
+    assert len(collection.asked) == 1

@@ -15,7 +15,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from index.documents import Hit
+from index.errors import CollectionNotFound, IndexingError
 from rewriter.protocol import Conversation
+from server.engines.base import EngineError
 from server.settings import HouseInstructions, Settings
 from server.turn.answer import Answer, AnswerEvent, AnswerReader, answer_kind, broken_form
 from server.turn.decision import Chances, best_relevance
@@ -23,6 +25,7 @@ from server.turn.events import (
     Alternative,
     AnswerKind,
     DoneEvent,
+    ErrorEvent,
     Event,
     Evidence,
     EvidenceEvent,
@@ -130,6 +133,22 @@ class Reply:
         self._texts = [passage.text for passage in passages]
         self._chances, self._language = odds, language
         self.reader = AnswerReader(passages, language)
+
+    def failure(self, failure: TurnFailed | IndexingError | EngineError) -> ErrorEvent:
+        """Return the event that ends a failed turn."""
+        if isinstance(failure, TurnFailed):
+            code = failure.code
+        else:
+            missing = isinstance(failure, CollectionNotFound)
+            code = "collection_not_found" if missing else f"{self._watch.running}_failed"
+        return ErrorEvent(
+            turn_id=self._turn_id,
+            conversation_id=self._conversation_id,
+            code=code,
+            message=str(failure),
+            answer=self.reader.shown,
+            seconds=self._watch.all(),
+        )
 
     def smalltalk(self, text: str) -> list[Event]:
         """Return a whole turn that neither searches nor asks a model."""

@@ -5,7 +5,7 @@
 
 1. plan: rewrite the question and build its query variants (`search`)
 2. retrieve: BM25 and dense search, fusion, reranking (`search`)
-3. select: number the evidence and cut it to the model's budget (`evidence`, `prompt`)
+3. select: number the evidence and cut it to the model's budget (`decision`, `evidence`, `models`)
 4. answer: stream the model's reply, or quote sentences (`models`, `answer`, `reply`)
 5. check: replace a refusal, warn about an unsupported answer (`support`, `reply`)
 
@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TypeAlias
 
 from index.documents import Hit, Where
-from index.errors import CollectionNotFound, IndexingError
+from index.errors import IndexingError
 from rewriter.protocol import Conversation
 from server.engines.base import EngineError
 from server.settings import Settings
@@ -39,11 +39,11 @@ from server.turn.decision import (
     merge_part_events,
     split_question,
 )
-from server.turn.events import ErrorEvent, Event, EvidenceEvent, Stopwatch, TurnFailed, run_blocking
+from server.turn.events import Event, EvidenceEvent, Stopwatch, TurnFailed, run_blocking
 from server.turn.evidence import LIKELY, TOLD, read_further, select_evidence, with_quoted
 from server.turn.models import NO_HOUSE, ModelSource, TurnModels, TurnPrompt, build_prompt, evidence_budget, excerpts
 from server.turn.reply import Reply, Selection, WrittenAnswer
-from server.turn.search import EDITED, LEANS, NO_PAGE, ReadPage, Searchable, SearchPlan, TurnSearch
+from server.turn.search import EDITED, NO_PAGE, ReadPage, Searchable, SearchPlan, TurnSearch
 from server.turn.system_messages import (
     asked_back,
     question_back,
@@ -179,7 +179,7 @@ class TurnEngine:
             for event in await turn.reply.check(plan, selection, request.conversation):
                 yield event
         except (TurnFailed, IndexingError, EngineError) as failure:
-            yield turn.error(failure)
+            yield turn.reply.failure(failure)
         finally:
             turn.close()
 
@@ -285,11 +285,7 @@ class Turn:
         return self._search.hits(self._searched, plan, self.watch, k=k, where=self.request.where)
 
     def select(self, plan: SearchPlan, hits: list[Hit], reranked: bool) -> Selection:
-        """Number the evidence, decide whether to answer, and build the prompt or find the nearest sentences. Blocks.
-
-        A follow-up that nothing is near is searched as a new question, too; it stays one where that reads no worse and
-        answers.
-        """
+        """Number the evidence, decide whether to answer, and build the prompt or find the nearest sentences. Blocks."""
         assert self._searched is not None, "plan() opens the collection"
         settings, models, request = self._settings, self._models, self.request
         budget = evidence_budget(request.question, settings.llm, models.style, self.house)
@@ -302,8 +298,7 @@ class Turn:
         complaint = is_bare_complaint(request.question)
         outcome = decide(odds, settings.retrieval.profile, may_ask=may_ask, complaint=complaint)
         far = best_relevance(hits) < FAR
-        new = self._search.as_new(plan) if outcome == "refuse" and far and self._numbers is None else None
-        if new is not None:
+        if outcome == "refuse" and far and self._numbers is None and (new := self._search.as_new(plan)):
             found, read_again = self._find(new)
             answers = decide(chances(new, found, language, self._searched), settings.retrieval.profile) == "answer"
             if read_again and answers and best_relevance(found) >= best_relevance(hits):
@@ -326,7 +321,7 @@ class Turn:
         reply.open(passages, language, odds)
         if reply.held >= LIKELY and not complaint:
             asks = None
-        unanswerable = unanswerable and reply.held < TOLD and not (nearest and _follows_a_doubt(plan, request))
+        unanswerable = unanswerable and reply.held < TOLD and not (nearest and plan.follows_doubt(request.conversation))
         quotes_alone = not passages or unanswerable or models.chat_model is None or asks is not None
         quotes_first = not quotes_alone and models.style == "short"
         if unanswerable or (nearest == [] and not asks):
@@ -349,29 +344,7 @@ class Turn:
         )
         return Selection(plan, passages, reranked, False, None, nearest, prompt, quotes_first)
 
-    def error(self, failure: TurnFailed | IndexingError | EngineError) -> ErrorEvent:
-        """Return the event that ends a failed turn."""
-        if isinstance(failure, TurnFailed):
-            code = failure.code
-        else:
-            missing = isinstance(failure, CollectionNotFound)
-            code = "collection_not_found" if missing else f"{self.watch.running}_failed"
-        return ErrorEvent(
-            turn_id=self.turn_id,
-            conversation_id=self.request.conversation_id,
-            code=code,
-            message=str(failure),
-            answer=self.reply.reader.shown,
-            seconds=self.watch.all(),
-        )
-
     def close(self) -> None:
         """Stop waiting for the collection."""
         if self._opening is not None:
             self._opening.cancel()
-
-
-def _follows_a_doubt(plan: SearchPlan, request: TurnInput) -> bool:
-    """Whether a question leans on an answer that was told with a doubt: then its search knows the questions alone."""
-    said = request.conversation.messages
-    return bool(said) and said[-1].role == "user" and (plan.rewrite.history_probability or 0) >= LEANS

@@ -233,6 +233,11 @@ class SearchPlan:
         text = self.variants.rerank_question or with_users
         return _joined(self.about, text) if text == self.question else text
 
+    def follows_doubt(self, conversation: Conversation) -> bool:
+        """Return whether the question leans on an answer that was told with a doubt, which is no part of the search."""
+        said = conversation.messages
+        return bool(said) and said[-1].role == "user" and (self.rewrite.history_probability or 0) >= LEANS
+
     def replying(self, reply: BackReply) -> SearchPlan:
         """Return the plan with the choice, or the question with what was said, as a query of its own."""
         text = reply.about if reply.chosen else reply.text
@@ -325,7 +330,10 @@ class TurnSearch:
         return SearchPlan(question, rewrite, rewrite.decision, variants, name, context=context)
 
     def as_new(self, plan: SearchPlan) -> SearchPlan | None:
-        """Return the plan of the question as a new one; None where it is one, or where a person chose its search."""
+        """Return the plan of the question as a new one; None where it is one, or where a person chose its search.
+
+        A follow-up that nothing is near is searched so, too, and stays so where that reads no worse and answers.
+        """
         if plan.context == QuestionContext() or plan.reply is not None or plan.decision == EDITED:
             return None
         return self.plan(plan.question, Conversation(), self.rewriter.rewrite(Conversation(), plan.question))

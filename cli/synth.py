@@ -37,6 +37,7 @@ def synth(
             help="Ask nobody: write requests.jsonl (OpenAI Batch) into this folder, and take its responses*.jsonl.",
         ),
     ] = None,
+    windows: Annotated[int, typer.Option(min=0, help="Most windows of a document; 0 takes all.")] = 0,
     list_size: Annotated[int, typer.Option(min=2, max=200, help="Propositions a dialog is made from.")] = 30,
     seed: Annotated[int, typer.Option(help="Decides the split and is sent with each request.")] = 0,
     minutes: Annotated[float, typer.Option(min=0, help="Ask nothing new after this long; 0 for no limit.")] = 0,
@@ -62,7 +63,7 @@ def synth(
 
     state = state_of(context)
     settings = state.settings(overriding(llm__model="" if batch else model))
-    plan = SynthPlan(list_size=list_size, seed=seed)
+    plan = SynthPlan(windows_per_document=windows, list_size=list_size, seed=seed)
     documents = read_sources(
         existing(paths),
         settings.index.include,
@@ -160,7 +161,7 @@ def tell_estimate(
     from synth.pipeline import windows_of
     from synth.report import estimate
 
-    windows = windows_of(documents, encoder)
+    windows = windows_of(documents, plan, encoder)
     costs = estimate(windows, plan.list_size, encoder.count_tokens, dialogs=dialogs)
     numeric = ("requests", "tokens in", "tokens out", *(["cost"] if any(prices) else []))
     table = open_table("step", *numeric, right=numeric)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +40,9 @@ from text.files import write_text
 
 @dataclass(frozen=True, slots=True)
 class SynthPlan:
-    """Content of a run. `list_size` is the paper's n."""
+    """Content of a run. `windows_per_document` of 0 takes all; `list_size` is the paper's n."""
 
+    windows_per_document: int = 0
     list_size: int = 30
     seed: int = 0
 
@@ -91,9 +93,14 @@ def synthesise(
     return facts
 
 
-def windows_of(documents: Sequence[Document], encoder: Encoder) -> list[DocumentWindow]:
+def windows_of(documents: Sequence[Document], plan: SynthPlan, encoder: Encoder) -> list[DocumentWindow]:
     """The windows to be shown to the model, in document order."""
-    return [window for document in documents for window in windows(document, WINDOW_TOKENS, encoder.count_tokens)]
+    most = plan.windows_per_document or None
+    return [
+        window
+        for document in documents
+        for window in islice(windows(document, WINDOW_TOKENS, encoder.count_tokens), most)
+    ]
 
 
 def make_propositions(
@@ -104,7 +111,7 @@ def make_propositions(
     Raises Paused while windows are open, or ModelFailed.
     """
     write_documents(folder.documents, documents)
-    windows = windows_of(documents, encoder)
+    windows = windows_of(documents, plan, encoder)
     tasks = [extraction(window, encoder.count_tokens) for window in windows]
     outcomes = runner.settle(tasks)
     built = build(

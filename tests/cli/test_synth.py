@@ -50,6 +50,13 @@ def test_a_dry_run_tells_requests_tokens_and_cost_and_writes_nothing(
     assert not (tmp_path / "run").exists()
 
 
+def test_a_run_may_be_bounded_to_some_windows_of_each_document(anaphora: Call, tmp_path: Path) -> None:
+    (tmp_path / "long.md").write_text("# Permits\n\n" + "A parking permit costs $35 a year. " * 200)
+    run = ("synth", tmp_path / "long.md", "--out", tmp_path / "run", "--dry-run")
+    assert "1 documents, 1 windows" not in anaphora(*run).output
+    assert "1 documents, 1 windows" in anaphora(*run, "--windows", 1).output
+
+
 def test_batch_files_go_out_and_come_back(anaphora: Call, docs: Path, tmp_path: Path) -> None:
     batch = tmp_path / "batch"
     run = ("synth", docs, "--out", tmp_path / "run", "--model", "big", "--batch", batch)

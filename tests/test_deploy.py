@@ -275,14 +275,6 @@ def test_services_lead_to_pods_that_listen(rendered: dict[str, Any]) -> None:
     assert "replicas" not in objects["Deployment", "server"]["spec"], "the autoscaler says how many"
 
 
-def test_every_image_can_be_another(rendered: dict[str, Any]) -> None:
-    used = {c["image"] for _, pod in pods(manifests(rendered, "bundled")) for c in pod["spec"]["containers"]}
-    values = yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))
-    others = {values[name]["image"] for name in ("postgresql", "milvus", "vllm")}
-    assert used == {"images.example.org/anaphora:7", *others}
-    assert not [image for image in others if "." in image.partition("/")[0].partition(":")[0]], "no registry is named"
-
-
 def composed(*names: str) -> Any:
     """Compose files as `docker compose config` merges them, with the defaults of their variables."""
 
@@ -393,24 +385,6 @@ def test_a_release_lists_the_parts_of_what_the_wheel_installs() -> None:
     assert "/tmp/fresh/bin/pip" in steps[order[0]]
     (built,) = [one["with"] for one in release["image"]["steps"] if "build-push" in one.get("uses", "")]
     assert (built["sbom"], built["provenance"]) == (True, "mode=max")
-
-
-def test_what_a_registry_shows_leads_to_the_repository(tmp_path: Path) -> None:
-    at = "https://forge.example.org/docs/anaphora"
-    for project in (".", "client"):
-        (tmp_path / project).mkdir(exist_ok=True)
-        for name in ("pyproject.toml", "README.md"):
-            shutil.copy(ROOT / project / name, tmp_path / project)
-    run_step("wheel", "A registry's page leads to this repository", tmp_path, AT=at, TAG="v7")
-    for project in (".", "client"):
-        told = tomllib.loads((tmp_path / project / "pyproject.toml").read_text("utf-8"))["project"]
-        assert told["urls"] == {"Source": at, "Issues": f"{at}/issues", "Changelog": f"{at}/blob/v7/CHANGELOG.md"}
-        page = (tmp_path / project / "README.md").read_text("utf-8")
-        links = re.findall(r'(?:\]\(|(?:src|srcset|href)=")([^)"]+)', page)
-        assert len(links) > 1
-        for link in links:
-            path = re.sub(rf"^{at}/(blob|raw)/v7/", "", link).partition("#")[0]
-            assert "/actions/" in link or (ROOT / path).exists(), link
 
 
 def test_the_dockerfile_has_no_fault_that_hadolint_knows() -> None:

@@ -58,9 +58,14 @@ def name_of(path: Path) -> str:
     return path.relative_to(REPOSITORY).as_posix()
 
 
+@cache
+def nodes(tree: ast.AST) -> list[ast.AST]:
+    return list(ast.walk(tree))
+
+
 def imports(tree: ast.AST, *, at_import: bool = False) -> Iterator[tuple[int, str]]:
     """Line and full name of what is imported; with `at_import` only what runs when the module is imported."""
-    for node in ast.iter_child_nodes(tree) if at_import else ast.walk(tree):
+    for node in ast.iter_child_nodes(tree) if at_import else nodes(tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -78,12 +83,12 @@ def at_runtime(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """As `imports`, without those for type checkers alone."""
     typing = {
         id(part)
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
         for child in node.body
         for part in ast.walk(child)
     }
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if id(node) not in typing and isinstance(node, ast.Import | ast.ImportFrom):
             yield from imports(ast.Module([node], []))
 
@@ -99,7 +104,7 @@ def module_of(path: Path) -> str:
 
 def started(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Line and name of modules that are started as programs: the string behind "-m"."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.List | ast.Tuple | ast.Call):
             items = node.args if isinstance(node, ast.Call) else node.elts
             values = [item.value if isinstance(item, ast.Constant) else None for item in items]

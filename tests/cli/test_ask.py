@@ -300,12 +300,3 @@ def test_an_unknown_variable_is_told_with_what_may_be_meant(
     assert f"{name} is in the environment: there is no such setting; did you mean {meant}?" in " ".join(
         result.stderr.split()
     )
-
-
-def test_help_of_serve_shows_the_defaults() -> None:
-    from server.settings import Settings
-
-    settings = Settings()
-    shown = CliRunner().invoke(app, ["serve", "--help"], env={"COLUMNS": "200"}).stdout
-    for value in (settings.collection, settings.server.host, settings.server.port):
-        assert f"[default: {value}]" in shown or f"[default: ({value})]" in shown

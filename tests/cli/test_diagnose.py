@@ -147,8 +147,13 @@ def test_a_setting_that_drops_the_right_passage_is_a_fault_of_selection(
     [
         ("<cannot_answer>", "false negative"),
         ("Fathers get 99 days of holiday on the moon with full pay. [1]", "hallucination"),
-        ("Parental leave may be taken in two parts. [1]", "missing detail"),
-        ("Apply with form PL-7 at the personnel office. [2]", "wrong question"),
+        *(
+            pytest.param(*case, marks=pytest.mark.extended)
+            for case in (
+                ("Parental leave may be taken in two parts. [1]", "missing detail"),
+                ("Apply with form PL-7 at the personnel office. [2]", "wrong question"),
+            )
+        ),
     ],
 )
 def test_a_model_that_answers_wrongly_is_a_fault_of_generation(

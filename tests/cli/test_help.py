@@ -15,8 +15,10 @@ from tests.heavy_imports import LATE
 
 # Asks for the help of each command in turn: what it said, and what it loaded that was not loaded before.
 ASK_FOR_EACH = """
-import contextlib, io, json, sys
+import contextlib, functools, io, json, sys
+import typer.main
 from cli import main
+typer.main.get_command = functools.cache(typer.main.get_command)  # each call of the program would build all commands
 answers = []
 before = set()
 for path in json.load(sys.stdin):

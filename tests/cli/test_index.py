@@ -117,11 +117,6 @@ def test_nothing_indexed_is_an_error(home: Path, tmp_path: Path) -> None:
     assert anaphora("index", folder / "nowhere", "-c", "c").exit_code == ExitCode.BAD_INPUT
 
 
-def test_patterns_choose_files(home: Path, docs: Path) -> None:
-    result = anaphora("index", docs, "-c", "c", "--include", "*.md", "--exclude", "fees*")
-    assert "c: 1 indexed" in result.stdout
-
-
 def test_where_a_collection_came_from_is_remembered(home: Path, docs: Path) -> None:
     anaphora("index", docs, "-c", "c")
     database = Database(home / "anaphora.db")
@@ -142,19 +137,6 @@ def test_a_collection_is_deleted_only_when_confirmed(home: Path, docs: Path) -> 
     assert missing.exit_code == ExitCode.NOT_FOUND
     assert "'c'" in missing.stderr
     assert sorted(path.name for path in docs.iterdir()) == ["appeal.md", "fees.md"]
-
-
-def test_what_no_version_can_be_read_of_is_deleted_as_well(home: Path, docs: Path) -> None:
-    anaphora("index", str(docs), "--collection", "c")
-    folder = home / "collections" / "c"
-    (folder / "current").unlink()
-    for manifest in folder.glob("versions/*/manifest.json"):
-        manifest.unlink()
-    asked = CliRunner().invoke(app, ["collections", "delete", "c"], input="n\n")
-    assert "what is left of c" in asked.output
-    assert folder.is_dir()
-    assert anaphora("collections", "delete", "c", "--yes").exit_code == 0
-    assert not folder.exists()
 
 
 def test_a_bad_name_is_refused(home: Path, docs: Path) -> None:

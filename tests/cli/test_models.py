@@ -30,12 +30,6 @@ def test_the_list_says_what_is_fetched(run: CliRunner, model_home: Path, tmp_pat
     assert row.split()[5] == "no"
 
 
-def test_list_may_be_said(run: CliRunner, tmp_path: Path) -> None:
-    for command in ("models", "collections"):
-        plain, listed = (run.invoke(app, ["--home", str(tmp_path), command, *more]) for more in ([], ["list"]))
-        assert (listed.exit_code, listed.output) == (plain.exit_code, plain.output)
-
-
 def test_fetch_prints_nothing_but_the_path_of_what_is_there(run: CliRunner, model_home: Path) -> None:
     result = run.invoke(app, ["--home", str(model_home), "models", "fetch", "ms-marco-minilm-l12"])
     assert result.stdout == f"{model_home / 'models' / 'ms-marco-minilm-l12'}\n"
@@ -53,6 +47,7 @@ def test_fetch_without_names_fetches_what_the_settings_name(
     assert "Qwen3-4B-Instruct-2507" in result.stderr
 
 
+@pytest.mark.extended
 def test_fetch_without_a_source_ends_with_its_own_exit_code(run: CliRunner, tmp_path: Path) -> None:
     result = run.invoke(app, ["--home", str(tmp_path), "models", "fetch", "smollm2-135m-instruct"])
     assert result.exit_code == ExitCode.MODEL

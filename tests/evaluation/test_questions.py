@@ -68,13 +68,6 @@ def test_a_bad_line_is_named_by_number_with_the_remedy(tmp_path: Path, line: str
     assert '"history": [{"role": "user"' in str(caught.value)
 
 
-def test_many_bad_lines_are_counted_and_the_first_ten_named(tmp_path: Path) -> None:
-    path = tmp_path / "q.jsonl"
-    path.write_text("nonsense\n" * 25)
-    with pytest.raises(BadRow, match=r"25 bad lines: line 1 .*line 10 .*; and 15 more"):
-        read_questions(path)
-
-
 @pytest.mark.parametrize("content", [b"", b"\n\n", b"\xff\xfe\x00", None])
 def test_a_file_without_questions_is_refused(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "q.jsonl"

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 from cli import app
 from cli.shared.error_handler import ExitCode
 from evaluation import report
-from evaluation.questions import EvaluationError, MissingSet, Question
+from evaluation.questions import Question
 from evaluation.report import compare
-from evaluation.run_folder import EvaluationRun, Latency, create_run, metrics_of, read_run
+from evaluation.run_folder import EvaluationRun, Latency, create_run, metrics_of
 from rewriter.protocol import Conversation, Message
 from server.settings import Settings
 
@@ -63,14 +63,6 @@ def test_a_clear_gain_is_significant_and_names_its_winners(tmp_path: Path) -> No
     assert found.winners[0].asked[0] == "user: before"
 
 
-def test_systems_of_other_names_can_be_paired(tmp_path: Path) -> None:
-    run = made(tmp_path, "a", 0.5)
-    found = compare(run, run, systems={"typed:rrf": f"auto:{EVIL}"})
-    assert {(d.baseline, d.system) for d in found.differences} == {("typed:rrf", f"auto:{EVIL}")}
-    with pytest.raises(EvaluationError, match="--systems"):
-        compare(run, run, systems={"typed:rrf": "nothing"})
-
-
 class Page(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
@@ -112,9 +104,3 @@ def test_the_commands_compare_and_report(tmp_path: Path) -> None:
     assert CliRunner().invoke(app, ["eval", "report", str(after.folder)]).exit_code == 0
     assert (after.folder / "report.html").is_file()
     assert CliRunner().invoke(app, ["eval", "report", str(tmp_path)]).exit_code == ExitCode.NOT_FOUND
-
-
-def test_an_unfinished_run_is_none(tmp_path: Path) -> None:
-    create_run(tmp_path, "retrieval", "half")
-    with pytest.raises(MissingSet, match="no finished run"):
-        read_run(tmp_path / "half")

@@ -141,13 +141,6 @@ def test_a_better_cross_encoder_serves(tmp_path: Path, dialogs: Path) -> None:
         assert all(f"The {thing} is" in one.text for one in row.passages if one.relevant)
 
 
-def test_one_that_is_no_better_does_not(tmp_path: Path, dialogs: Path) -> None:
-    result = Adaptation(tmp_path, plan(dialogs), Tools(home=tmp_path, knows=False)).run()
-    assert result is not None
-    assert not result.promoted
-    assert chosen_reranker(Settings(home=tmp_path)) == "ms-marco-minilm-l12"
-
-
 def test_rows_alone_are_trained_on_unmeasured(tmp_path: Path, dialogs: Path) -> None:
     Adaptation(tmp_path / "a", plan(dialogs), Tools(home=tmp_path / "a")).run(promoting=False)
     rows = tmp_path / "a" / "adapt" / "town" / "data" / "train.jsonl"

@@ -13,7 +13,6 @@ from cli.shared.error_handler import ExitCode
 from evaluation import run_folder
 from evaluation.metrics import FULL_MEASURES, per_question, read_run
 from evaluation.retrieval import SYSTEM
-from evaluation.run_folder import parse_gate
 from papers.datasets import read_qrels
 from tests.evaluation import evaluation_data as data
 
@@ -61,13 +60,3 @@ def test_a_gate_that_is_not_reached_fails_the_command(home: Path, tmp_path: Path
     assert retrieval(tmp_path, "--fail-under", "nothing/*/*/*/AP=0").exit_code == ExitCode.BAD_INPUT
     assert retrieval(tmp_path, "--fail-under", "AP").exit_code == ExitCode.BAD_INPUT
     assert retrieval(tmp_path, "--name", "same").exit_code == ExitCode.STORAGE, "a name is used once"
-
-
-def test_a_gate_without_a_place_is_over_everything() -> None:
-    assert parse_gate("R@20=0.5").pattern == "*/all/R@20"
-
-
-def test_runs_of_the_same_second_keep_apart(tmp_path: Path) -> None:
-    folders = [run_folder.create_run(tmp_path, "retrieval").folder for _ in range(3)]
-    assert len(set(folders)) == 3
-    assert all(folder.is_dir() and "retrieval" in folder.name for folder in folders)

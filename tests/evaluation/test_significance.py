@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from evaluation.metrics import estimate, estimates, holm, randomisation
+from evaluation.metrics import estimate, holm, randomisation
 
 
 def test_an_interval_holds_the_mean_and_shrinks_with_more_questions() -> None:
@@ -25,14 +25,6 @@ def test_questions_of_one_dialog_are_not_independent() -> None:
     assert together.high - together.low > 3 * (alone.high - alone.low)
 
 
-def test_columns_are_estimated_as_they_would_be_alone() -> None:
-    values = np.random.default_rng(2).random((40, 2))
-    both = estimates(values, range(40))
-    alone = estimate(values[:, 1].tolist(), range(40))
-    assert (both[1].mean, both[1].low, both[1].high) == pytest.approx((alone.mean, alone.low, alone.high))
-    assert estimate([], []).n == 0
-
-
 def test_randomisation_agrees_with_counting_all_signs() -> None:
     differences = [0.3, 0.1, -0.05, 0.2, 0.4, 0.15]
     signs = np.array(np.meshgrid(*[[-1, 1]] * 6)).reshape(6, -1).T
@@ -52,8 +44,3 @@ def test_holm_corrects_step_by_step() -> None:
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([0.9, 0.8]) == [1.0, 1.0]
     assert holm([]) == []
-
-
-def test_every_value_needs_its_cluster() -> None:
-    with pytest.raises(ValueError, match="2 values"):
-        estimate([1.0, 2.0], ["a"])

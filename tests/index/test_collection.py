@@ -78,16 +78,6 @@ def test_legs_are_fused_and_each_ones_rank_is_kept(collection: Collection) -> No
     assert hits[0].passage.document_id == "refund", "the heavier leg leads"
 
 
-def test_texts_that_are_alike_are_encoded_once_and_all_in_one_call(collection: Collection, words: WordEncoder) -> None:
-    words.calls, words.encoded = 0, []
-    legs = [Query("fax", "typed"), Query("fax", "users"), Query("refund", "exchange"), Query("loan", "x", dense=0.0)]
-    hits = collection.search(legs)
-    assert words.calls == 1
-    assert sorted(words.encoded) == ["fax", "refund"]
-    best = next(hit for hit in hits if hit.passage.document_id == "fax")
-    assert best.ranks["typed/bm25"] == best.ranks["users/bm25"] == 1
-
-
 @pytest.mark.parametrize("text", ["", "   ", "\n"])
 def test_a_blank_question_finds_nothing(collection: Collection, text: str) -> None:
     assert collection.search([Query(text)]) == []
@@ -99,16 +89,6 @@ def test_a_blank_question_finds_nothing(collection: Collection, text: str) -> No
 )
 def test_no_question_breaks_the_search(collection: Collection, text: str) -> None:
     assert isinstance(collection.search([Query(text)], k=3), list)
-
-
-def test_the_same_call_answers_the_same(tmp_path: Path, words: WordEncoder) -> None:
-    index_documents(
-        tmp_path, "same", [document(f"d{number:02}", "one and the same text") for number in range(20)], words
-    )
-    collection = Collection.open(tmp_path, "same", words)
-    first = collection.search([Query("same text", dense=0.0)], k=20)
-    assert [hit.passage.document_id for hit in first] == [f"d{number:02}" for number in range(20)]
-    assert collection.search([Query("same text", dense=0.0)], k=20) == first
 
 
 @pytest.mark.parametrize(
@@ -161,12 +141,6 @@ def test_where_tells_types_apart(tmp_path: Path, words: WordEncoder) -> None:
         assert found(collection, "form", where={"key": value}) == [name]
 
 
-def test_a_filtered_search_ranks_as_the_whole_list_does(collection: Collection) -> None:
-    query = [Query("claims office form", lexical=0.0)]
-    whole = [hit.passage.id for hit in collection.search(query) if hit.passage.metadata["domain"] == "post"]
-    assert [hit.passage.id for hit in collection.search(query, where={"domain": "post"})] == whole
-
-
 def test_a_document_comes_back_whole(tmp_path: Path, words: WordEncoder) -> None:
     text = "Intro.\n\nBody ✓ with ünicode.\n"
     whole = Document(
@@ -192,12 +166,6 @@ def test_a_document_comes_back_whole(tmp_path: Path, words: WordEncoder) -> None
     assert (hit.passage.heading, hit.passage.page, hit.passage.metadata["lang"]) == (("Part", "Sub"), 3, "de")
     with pytest.raises(DocumentNotFound, match="other"):
         collection.document("other")
-
-
-def test_passage_vectors_are_those_that_were_encoded(collection: Collection, words: WordEncoder) -> None:
-    passages = [hit.passage for hit in collection.search([Query("form")])]
-    vectors = collection.passage_vectors([passage.id for passage in passages])
-    assert np.allclose(vectors, words.encode([passage.indexed_text for passage in passages]), atol=1e-6)
 
 
 def test_an_update_is_seen_after_refresh_and_not_before(
@@ -244,17 +212,6 @@ def test_many_updates_rank_as_one_build(tmp_path: Path, documents: list[Document
     whole, grown = (Collection.open(tmp_path, name, words) for name in ("whole", "grown"))
     for text in ("fax form office", "repay loans", "licence eight years"):
         assert grown.search([Query(text)], k=10) == whole.search([Query(text)], k=10)
-
-
-def test_a_changed_text_leaves_nothing_of_the_old_one(tmp_path: Path, words: WordEncoder) -> None:
-    index_documents(tmp_path, "docs", [document("a", "ancient wording here"), document("b", "another thing")], words)
-    index_documents(tmp_path, "docs", [document("a", "modern phrase instead")], words)
-    collection = Collection.open(tmp_path, "docs", words)
-    assert collection.search([Query("ancient wording", dense=0.0)]) == []
-    assert {hit.passage.text for hit in collection.search([Query("x", lexical=0.0)])} == {
-        "modern phrase instead",
-        "another thing",
-    }
 
 
 def test_verbatim_passages_keep_their_ids_and_repeated_ones_are_told(tmp_path: Path, words: WordEncoder) -> None:
@@ -324,17 +281,6 @@ def test_missing_parts_are_reported_as_a_corrupt_collection(
     (folder / part).rename(tmp_path / "taken")
     with pytest.raises(CollectionCorrupt, match="index again"):
         Collection.open(tmp_path, "docs", words, store=store)
-
-
-@pytest.mark.parametrize("part", ["records.sqlite", "vectors.npy", "manifest.json"])
-def test_damaged_parts_are_reported_as_a_corrupt_collection(
-    tmp_path: Path, documents: list[Document], words: WordEncoder, part: str
-) -> None:
-    index_documents(tmp_path, "docs", documents, words)
-    folder = next(CollectionFolder(tmp_path, "docs").sound()).folder
-    (folder / part).write_bytes(b"\x00 nothing of use" * 300)
-    with pytest.raises(CollectionCorrupt, match="index again"):
-        Collection.open(tmp_path, "docs", words).search([Query("fax")])
 
 
 def test_searches_go_on_while_versions_change(collection: Collection, tmp_path: Path, words: WordEncoder) -> None:

@@ -92,10 +92,6 @@ def test_order_and_company_do_not_change_a_vector(encoder: Encoder) -> None:
     assert np.array_equal(together, alone)
 
 
-def test_no_texts_give_no_vectors(encoder: Encoder) -> None:
-    assert encoder.encode([]).shape == (0, encoder.dimension)
-
-
 def test_threads_get_their_own_vectors(encoder: Encoder) -> None:
     expected = encoder.encode(TEXTS)
     with ThreadPoolExecutor(4) as pool:
@@ -137,6 +133,7 @@ def small_model(model_home: Path, tmp_path: Path) -> Path:
     return tmp_path / "my-encoder"
 
 
+@pytest.mark.extended
 def test_a_model_retrained_in_place_or_another_of_its_name_is_another_encoder(
     small_model: Path, tmp_path: Path, documents: list[Document]
 ) -> None:
@@ -157,6 +154,7 @@ def test_a_model_retrained_in_place_or_another_of_its_name_is_another_encoder(
     assert index_documents(tmp_path, "docs", [], second).embedded == len(documents), "no vector of the old one is kept"
 
 
+@pytest.mark.extended
 def test_another_pooling_is_another_encoder(small_model: Path) -> None:
     before = load_encoder(str(small_model)).name
     config = small_model / "1_Pooling" / "config.json"
@@ -176,6 +174,7 @@ def test_a_missing_model_says_what_to_do(tmp_path: Path) -> None:
         load_encoder(str(tmp_path))
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("load", [load_encoder, load_reranker])
 def test_a_name_that_is_no_model_is_told_at_once_where_no_hub_answers(
     load: Callable[[str], object], monkeypatch: pytest.MonkeyPatch

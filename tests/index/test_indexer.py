@@ -111,17 +111,6 @@ def test_files_of_the_same_name_from_two_folders_both_stay(
     assert best(opened(), "facsimile machine") == "second/fax.md"
 
 
-def test_a_moved_folder_keeps_its_ids(
-    index: Index, opened: Callable[[], Collection], words: WordEncoder, folder: Path
-) -> None:
-    index(folder)
-    words.encoded.clear()
-    moved = folder.rename(folder.parent / "moved")
-    index(moved)
-    assert {info.id for info in opened().documents()} == {f"{name}.md" for name in TEXTS}
-    assert words.encoded == []
-
-
 def test_one_bad_file_stops_nothing_and_is_explained(
     index: Index, opened: Callable[[], Collection], folder: Path
 ) -> None:
@@ -239,20 +228,6 @@ def test_a_file_deleted_while_indexing_is_skipped_and_the_rest_indexed(
     assert len(opened().documents()) == 4
 
 
-def test_an_indexed_file_deleted_while_indexing_is_deleted(
-    index: Index, opened: Callable[[], Collection], folder: Path
-) -> None:
-    index(folder)
-
-    def remove(step: IndexProgress) -> None:
-        if step.stage == "reading" and step.file == "licence.md":
-            (folder / "licence.md").unlink()
-
-    report = index(folder, progress=remove)
-    assert [status.status for status in report.files if status.document_id == "licence.md"][-1] == "deleted"
-    assert len(opened().documents()) == 4
-
-
 def test_deleting_a_document_and_indexing_again_brings_it_back(
     index: Index, opened: Callable[[], Collection], folder: Path, words: WordEncoder, tmp_path: Path
 ) -> None:
@@ -265,26 +240,6 @@ def test_deleting_a_document_and_indexing_again_brings_it_back(
         delete_documents(tmp_path / "collections", "docs", ["nothing"], words)
     with pytest.raises(CollectionNotFound):
         delete_documents(tmp_path / "collections", "nothing", ["fax.md"], words)
-
-
-def test_another_encoder_embeds_everything_again(
-    index: Index, folder: Path, tmp_path: Path, words: WordEncoder
-) -> None:
-    index(folder)
-    other = WordEncoder(name="other", dimension=16)
-    report = index_paths(tmp_path / "collections", "docs", [folder], other)
-    assert report.embedded == 5
-    assert best(Collection.open(tmp_path / "collections", "docs", other), "fax number") == "fax.md"
-
-
-def test_shorter_passages_split_again(index: Index, opened: Callable[[], Collection], folder: Path) -> None:
-    long = "\n\n".join(f"Sentence number {number} is about the form." for number in range(40))
-    (folder / "long.md").write_text(f"# Long\n\n{long}\n", "utf-8")
-    index(folder, passage_tokens=200)
-    before = next(info.passages for info in opened().documents() if info.id == "long.md")
-    report = index(folder, passage_tokens=40)
-    assert set(statuses(report).values()) == {"indexed"}
-    assert next(info.passages for info in opened().documents() if info.id == "long.md") > before
 
 
 def test_a_stopped_run_changes_nothing_and_the_next_one_goes_on(
@@ -304,35 +259,6 @@ def test_a_stopped_run_changes_nothing_and_the_next_one_goes_on(
     assert report.embedded == 100 - kept
     assert len(words.encoded) == 100
     assert len(opened().documents()) == 105
-
-
-def test_ctrl_c_loses_no_vector(index: Index, opened: Callable[[], Collection], folder: Path) -> None:
-    for number in range(100):
-        (folder / f"page{number:03}.md").write_text(f"# Page {number}\n\nAbout subject {number}.\n", "utf-8")
-
-    class Interrupted(WordEncoder):
-        def encode(self, texts):  # type: ignore[no-untyped-def]
-            if self.calls == 2:
-                raise KeyboardInterrupt
-            return super().encode(texts)
-
-    root = folder.parent / "collections"
-    with pytest.raises(KeyboardInterrupt):
-        index_paths(root, "docs", [folder], Interrupted())
-    assert not list((root / "docs" / "versions").iterdir())
-    assert index(folder).embedded == 105 - 64
-    assert len(opened().documents()) == 105
-
-
-def test_progress_tells_files_passages_and_parts(index: Index, folder: Path) -> None:
-    steps: list[IndexProgress] = []
-    index(folder, progress=steps.append)
-    assert [step.stage for step in steps] == sorted(
-        (step.stage for step in steps), key=["reading", "embedding", "saving"].index
-    )
-    assert steps[0].file == "fax.md"
-    assert all(0 <= step.done <= step.total for step in steps)
-    assert (steps[-1].done, steps[-1].total) == (4, 4)
 
 
 def test_the_previous_version_stays_and_older_ones_go(index: Index, folder: Path, tmp_path: Path) -> None:

@@ -49,12 +49,6 @@ def test_rows_become_passages_as_they_stand_under_their_own_ids(tmp_path: Path) 
             assert document.text[passage.start : passage.end] == passage.text
 
 
-def test_rows_that_differ_in_title_keep_their_own(tmp_path: Path) -> None:
-    path = written(tmp_path, row("1", title="One", doc_id="d"), row("2", title="Two", doc_id="d"))
-    (document,) = load(path, "c")
-    assert [passage.indexed_text for passage in split(document, 99, len)] == ["One\nWords.", "Two\nWords."]
-
-
 def test_rows_without_text_break_nothing(tmp_path: Path) -> None:
     path = written(
         tmp_path, row("1", "\n", "", doc_id="d"), row("2", "", "Title only", doc_id="e"), row("3", doc_id="d")
@@ -115,10 +109,3 @@ def test_lone_surrogates_and_nul_never_leave_the_loader(tmp_path: Path) -> None:
     for text in (document.id, document.title, document.text, repr(document.metadata), document.sections[0].passage_id):
         assert "\x00" not in text
         text.encode("utf-8")
-
-
-@pytest.mark.timeout(120)  # a second's work, were it not for the square of the rows
-def test_a_large_corpus_is_loaded_row_by_row(tmp_path: Path) -> None:
-    body = "Some words of an ordinary row. " * 10
-    path = written(tmp_path, *(row(f"r{number}", body, doc_id=f"d{number // 4}") for number in range(40_000)))
-    assert len(load(path, "c")) == 10_000

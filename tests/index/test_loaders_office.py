@@ -169,15 +169,6 @@ def test_pdf_sections_carry_pages_and_bookmarked_headings(tmp_path: Path) -> Non
         assert passage.page is not None
 
 
-def test_running_heads_and_page_numbers_are_left_out(tmp_path: Path) -> None:
-    pages = [
-        ["The rules, 2024", f"Words of part {number}.", "More of it.", f"Page {number} of 6"] for number in range(6)
-    ]
-    document = loaded(tmp_path, pdf(pages), "rules.pdf")
-    assert document.text == "\n\n".join(f"Words of part {number}. More of it." for number in range(6))
-    assert [section.page for section in document.sections] == [1, 2, 3, 4, 5, 6]
-
-
 @pytest.mark.parametrize(
     ("broken", "joined"),
     [
@@ -208,7 +199,3 @@ def test_words_broken_at_line_ends_are_joined(broken: str, joined: str) -> None:
 def test_a_pdf_that_cannot_be_read_says_why(tmp_path: Path, data: bytes, message: str) -> None:
     with pytest.raises(LoadError, match=message):
         loaded(tmp_path, data, "a.pdf")
-
-
-def test_a_pdf_named_by_its_writing_program_takes_the_file_name(tmp_path: Path) -> None:
-    assert loaded(tmp_path, pdf([["x"]], "Microsoft Word - a.doc"), "travel-rules.pdf").title == "travel rules"

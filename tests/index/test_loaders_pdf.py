@@ -26,10 +26,9 @@ from index.errors import IndexingCancelled, LoadError
 from index.loaders import load
 from index.loaders.pdf import recognising
 from index.loaders.pdf.composing import reference_list
-from index.loaders.pdf.glyphs import PageWord, line_of, read_page
+from index.loaders.pdf.glyphs import read_page
 from index.loaders.pdf.loading import opened_pdf, read
-from index.loaders.pdf.recognising import Recogniser, recognised, words_of_line
-from index.loaders.pdf.regions import Region
+from index.loaders.pdf.recognising import Recogniser, words_of_line
 from index.loaders.reading import RAPIDOCR, find_recogniser
 from index.loaders.sandbox import Limits, ParserPool
 from index.passages import split
@@ -142,17 +141,6 @@ def test_a_table_keeps_its_cells_and_its_header(tmp_path: Path, style: list[obje
     assert document.text.endswith("What is refused is not kept.")
 
 
-def test_cells_of_several_lines_stay_together(tmp_path: Path) -> None:
-    buffer = io.BytesIO()
-    styles = getSampleStyleSheet()
-    long = "This remark is so long that it needs several lines in its cell."
-    rows = [["Key", "Remark"], ["a", Paragraph(long, styles["Normal"])], ["b", "short"]]
-    table = Table(rows, colWidths=[60, 120], style=[("GRID", (0, 0), (-1, -1), 0.5, colors.black)])
-    SimpleDocTemplate(buffer, pagesize=A4).build([table])
-    (region,) = read(saved(tmp_path, buffer.getvalue()), 1 << 20).regions
-    assert [[cell.text for cell in row] for row in region.rows] == [["Key", "Remark"], ["a", long], ["b", "short"]]
-
-
 @pytest.mark.parametrize("rotation", [0, 90, 180, 270])
 def test_boxes_hold_the_characters_of_their_passages(tmp_path: Path, rotation: int) -> None:
     import pypdfium2
@@ -230,38 +218,7 @@ def test_references_are_told_apart_by_numbers_or_indents(tmp_path: Path, form: s
     assert entries == [marks.format(n + 1) + said.format(n) for n in range(5)]
 
 
-def test_the_rest_of_a_stretched_line_begins_no_entry_nor_a_column() -> None:
-    placed = [
-        (60, "Author0. 1990."), (285, "On lamps."), (74, "In Colours."), (60, "Author1. 1991. On oil."),
-        (310, "Author2. 1992. On light."), (324, "In Colours."), (310, "Author3. 1993. On dusk."), (324, "In Lamps."),
-    ]  # fmt: skip
-    rows = [0, 0, 1, 2, 0, 1, 2, 3]
-    lines = [
-        line_of([PageWord(text, x, 12 * y, x + 9, 12 * y + 10)]) for (x, text), y in zip(placed, rows, strict=True)
-    ]
-    assert reference_list([Region("reference", 1, lines, lines[0].box)]) == [
-        "Author0. 1990. On lamps. In Colours.",
-        "Author1. 1991. On oil.",
-        "Author2. 1992. On light. In Colours.",
-        "Author3. 1993. On dusk. In Lamps.",
-    ]
-
-
-def test_words_broken_at_a_columns_end_are_mended(tmp_path: Path) -> None:
-    buffer = io.BytesIO()
-    canvas = Canvas(buffer, pagesize=A4)
-    canvas.setFont(*BODY)
-    lines = simpleSplit(words("word", 300), *BODY, 225)
-    rows = len(lines) // 2
-    lines[rows - 1] = "and the last of them has a docu-"
-    lines[rows] = "ment to be well-known by its " + lines[rows][:30]
-    for n, line in enumerate(lines[: 2 * rows]):
-        canvas.drawString(60 if n < rows else 310, HEIGHT - 80 - 12 * (n % rows), line)
-    canvas.save()
-    document = loaded(tmp_path, buffer.getvalue())
-    assert "has a document to be well-known by its" in document.text
-
-
+@pytest.mark.extended
 def test_a_manual_of_500_pages_is_read_within_bounds(tmp_path: Path) -> None:
     buffer = io.BytesIO()
     canvas = Canvas(buffer, pagesize=A4)
@@ -440,19 +397,6 @@ def pictures_only() -> bytes:
     canvas.drawInlineImage(Image.new("L", (40, 40), 90), 60, 60, WIDTH - 120, HEIGHT - 120)
     canvas.save()
     return buffer.getvalue()
-
-
-def test_recognised_words_stand_on_their_lines() -> None:
-    hocr = """<span class='ocr_line' title="bbox 0 100 90 130; baseline 0 -10; x_size 40; x_descenders 10; x_asc 9">
-      <span class='ocrx_word' id='w1' title='bbox 0 105 30 125; x_wconf 96'><strong>a&amp;b</strong></span>
-      <span class='ocrx_word' id='w2' title='bbox 40 105 60 125; x_wconf 12'>~</span></span>
-     <span class='ocr_header' id='m' title="bbox 0 200 90 230; baseline 0 0; x_size 20; x_descenders 4; x_ascenders 5">
-      <span class='ocrx_word' id='w3' title='bbox 0 210 30 230; x_wconf 90'>next</span></span>"""
-    assert [(one.text, one.x0, one.y0, one.x1, one.y1) for one in recognised(hocr, 0.5)] == [
-        ("a&b", 0, 45, 15, 65),
-        ("next", 0, 107, 15, 117),
-    ]
-    assert recognised("<div class='ocr_page'></div>", 0.5) == []  # a picture without a word fails no file
 
 
 def test_passages_know_the_kind_of_their_region(tmp_path: Path) -> None:

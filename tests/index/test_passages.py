@@ -118,11 +118,6 @@ def test_a_passage_that_begins_within_a_table_or_code_carries_what_opens_it() ->
     assert [part.metadata.get(OPENING) for part in parts] == [None, *["```sh"] * (len(parts) - 1)]
 
 
-def test_a_word_without_end_is_cut_though_an_encoder_counts_it_as_one() -> None:
-    passages = split(markdown("a" * 100_000), 30, lambda text: len(text.split()))
-    assert max(len(passage.text) for passage in passages) < 2000
-
-
 def test_windows_are_evened_out_and_end_with_paragraphs() -> None:
     paragraph = "One two three four. Five six seven eight. Nine ten."  # 13 tokens
     passages = split(markdown("\n\n".join([paragraph] * 5)), 52, count_words)
@@ -145,11 +140,6 @@ def test_heading_and_title_count_and_are_shortened_only_where_they_fill_the_wind
     assert plain[0].indexed_text == "Guide > Outer > Inner\nBody."
 
 
-def test_sections_are_never_joined() -> None:
-    passages = split(markdown("# T\n## A\nOne.\n## B\nTwo.\n"), 200, count_words)
-    assert [(passage.heading, passage.text) for passage in passages] == [(("A",), "One."), (("B",), "Two.")]
-
-
 def test_ids_change_with_the_text_and_with_nothing_else() -> None:
     one, two = markdown("# T\nSame words."), markdown("# T\nOther words.")
     tagged = Document(one.id, one.title, one.text, one.sections, {"format": "markdown", "tag": "new"})
@@ -166,15 +156,6 @@ def test_page_and_metadata_come_from_the_section() -> None:
         (3, {"format": "pdf"}),
         (4, {"format": "pdf", "tone": "dry"}),
     ]
-
-
-def test_verbatim_sections_come_as_they_are() -> None:
-    text = " First row, as it stands. " + "\n\n" + "long " * 500
-    sections = (Section((), 0, 26, passage_id="r1"), Section((), 28, len(text), passage_id="r2"))
-    document = Document("d", "T", text, sections, verbatim=True)
-    passages = split(document, 10, count_words)
-    assert [passage.id for passage in passages] == ["r1", "r2"]
-    assert [passage.text for passage in passages] == [text[:26], text[28:]]
 
 
 def test_count_tokens_is_called_about_once_a_sentence() -> None:

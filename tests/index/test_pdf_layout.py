@@ -96,18 +96,6 @@ def test_a_title_is_what_is_largest_above_the_abstract_though_later_headings_are
     assert page.document(tmp_path).title == "How the Boats of a Harbour Are Counted by Two Keepers"
 
 
-def test_a_title_that_is_torn_at_the_gutter_keeps_its_order(tmp_path: Path) -> None:
-    page = Page()
-    # As scans have it: pieces of a line at slightly different heights, the middle one drawn last.
-    page.line(110, 80, "THE RIGHT AND", 12, "Times-Bold")
-    page.line(342, 79, "COUNTING OF BOATS", 12, "Times-Bold")
-    page.line(227, 82, "QUICK WAY OF", 12, "Times-Bold")
-    page.line(150, 130, "Abstract", 12, "Times-Bold")
-    page.prose(LEFT, 150, 46, "ann")
-    page.prose(RIGHT, 130, 48, "eve")
-    assert page.document(tmp_path).title == "THE RIGHT AND QUICK WAY OF COUNTING OF BOATS"
-
-
 def test_stretched_lines_are_text_and_no_table(tmp_path: Path) -> None:
     page = paper()
     page.canvas.showPage()
@@ -125,36 +113,6 @@ def test_stretched_lines_are_text_and_no_table(tmp_path: Path) -> None:
     assert "table" not in {region.kind for region in regions}
     text = " ".join(region.text for region in regions)
     assert " ".join(lines) in text
-
-
-def test_a_list_whose_marks_stand_apart_is_no_table(tmp_path: Path) -> None:
-    page = Page()
-    below = page.prose(LEFT, 80, 6, "ida", 470)
-    for n, (mark, words) in enumerate(
-        (
-            ("•", "Boats that are counted by day;"),
-            ("", "and by night, if there is a moon;"),
-            ("•", "Boats that nobody counts."),
-        )
-    ):
-        page.line(LEFT, below + 12 * n, mark)
-        page.line(LEFT + 30, below + 12 * n, words)
-    page.prose(LEFT, below + 60, 6, "jon", 470)
-    assert "table" not in {region.kind for region in page.regions(tmp_path)}
-
-
-def test_a_line_that_goes_on_with_a_sentence_is_no_caption(tmp_path: Path) -> None:
-    page = paper()
-    page.canvas.showPage()
-    below = page.prose(LEFT, 80, 10, "kim")
-    page.justified(LEFT, below, "The numbers of all boats are listed in the rows of")
-    page.line(LEFT, below + 12, "Table 1. As it shows, there are more by day.")
-    page.prose(LEFT, below + 24, 10, "lea")
-    page.prose(RIGHT, 80, 20, "max")
-    page.line(RIGHT, 350, "Table 2. Boats by night.")
-    regions = page.regions(tmp_path)
-    assert [region.text for region in regions if region.kind == "table_caption"] == ["Table 2. Boats by night."]
-    assert "rows of Table 1. As it shows, there are more by day." in " ".join(region.text for region in regions)
 
 
 @pytest.mark.parametrize("formula", ["max = b(i, j) + 2 c(j)", "S(j, i, t) p(b, a)", "loss(x) (7)"])
@@ -211,37 +169,6 @@ def test_a_tall_sign_mixes_no_columns(tmp_path: Path) -> None:
     text = " ".join(region.text for region in page.regions(tmp_path) if region.page == 2)
     assert "where the left column goes on to the gutter and its next line follows." in text
     assert "so E is X as they are, and the number of boats by day and by night." in text
-
-
-def test_the_labels_of_a_drawing_go_on_with_no_paragraph(tmp_path: Path) -> None:
-    page = paper()
-    page.canvas.showPage()
-    below = page.prose(LEFT, 80, 40, "una")
-    page.justified(LEFT, below, "here the left column ends in the middle of a long")
-    for n, label in enumerate(("boat (1)", "sea (2)", "house (3)")):
-        page.line(RIGHT + 20 + 70 * n, 84, label, 6)
-    page.line(RIGHT, 110, "Figure 1: A drawing of boats by the sea.")
-    page.line(RIGHT, 150, "sentence that the right column ends. It is followed by")
-    page.prose(RIGHT, 162, 20, "vic")
-    text = page.document(tmp_path).text
-    assert "in the middle of a long sentence that the right column ends." in text
-    assert "house (3) sentence" not in text
-
-
-def test_a_caption_with_wide_blanks_is_no_row_of_its_table(tmp_path: Path) -> None:
-    page = Page()
-    below = page.prose(LEFT, 80, 8, "wim", 470) + 20
-    for row in (("Index", "MAP", "Change"), ("CN", "0.10", "+1"), ("BCN", "0.09", "-1"), ("WCN", "0.12", "+2")):
-        for x, cell in zip((100, 240, 400), row, strict=True):
-            page.line(x, below, cell)
-        below += 12
-    for x, words in ((100, "Table 5: Boats"), (240, "counted at"), (400, "night")):
-        page.line(x, below + 4, words)
-    page.prose(LEFT, below + 40, 8, "xen", 470)
-    regions = page.regions(tmp_path)
-    (table,) = [region for region in regions if region.kind == "table"]
-    assert len(table.rows) == 4
-    assert [region.text for region in regions if region.kind == "table_caption"] == ["Table 5: Boats counted at night"]
 
 
 def test_a_table_within_a_form_that_is_moved_keeps_its_header(tmp_path: Path) -> None:

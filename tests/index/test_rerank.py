@@ -175,13 +175,6 @@ def test_time_is_kept_by_reading_fewer_and_they_are_the_first() -> None:
     assert [hit.passage.id for hit in ranked[len(scorer.read) :]] == [f"p{n}" for n in range(len(scorer.read), 40)]
 
 
-def test_passages_are_cut_to_the_usual_length() -> None:
-    clock = Clock()
-    scorer = Numbers(clock, 1e6)
-    CrossEncoderReranker("numbers", scorer, clock).rerank("q", hits(["1 " + "word " * 400]), seconds=5.0)
-    assert len(scorer.read[0].split()) == 224
-
-
 def test_nothing_to_do_leaves_the_list_alone() -> None:
     clock = Clock()
     reranker = CrossEncoderReranker("numbers", Numbers(clock, 1e6), clock)
@@ -190,13 +183,6 @@ def test_nothing_to_do_leaves_the_list_alone() -> None:
     assert reranker.rerank("question", found, seconds=0.0) == found
     assert reranker.rerank("question", [], seconds=1.0) == []
     assert reranker.rerank("question", found, seconds=1.0, top=0) == found
-
-
-def test_long_and_odd_texts_are_read(reranker: Reranker) -> None:
-    found = hits(["word " * 3000, "", "💥 \x00 <b>", "東京" * 500])
-    ranked = reranker.rerank("why " * 2000, found, seconds=30.0)
-    assert len(ranked) == 4
-    assert all("rerank" in hit.ranks for hit in ranked)
 
 
 def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:

@@ -84,11 +84,12 @@ def test_a_worker_reads_one_file_after_the_other(pool: ParserPool, page: Path, w
     assert [worker.pid for worker in workers()] == [first.pid]
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("name", "data", "limits", "why"),
     [
         ("s.rst", SLOW, SMALL, "6 seconds"),
-        pytest.param("s.jsonl", many_numbers(), NARROW, "300 MiB of memory", marks=pytest.mark.extended),
+        ("s.jsonl", many_numbers(), NARROW, "300 MiB of memory"),
     ],
 )
 def test_a_file_that_takes_too_much_is_given_up_and_the_next_one_read(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from papers.answerability.__main__ import app
 from papers.answerability.collecting import RIGHT, Case, Kind, LeavingOut, drawn
 from papers.answerability.fitting import as_json, by_model, cross_validated, fit, recipe, usable
 from papers.measures import area, calibration_error
-from server.turn.decision import BASE, MONOTONE, DecisionModel, DecisionModels
+from server.turn.decision import BASE, DecisionModel, DecisionModels
 from tests.evaluation import evaluation_data as data
 from tests.server.turn_fakes import FakeCollection
 
@@ -41,12 +40,6 @@ def cases(n: int = 400) -> list[Case]:
     return made
 
 
-def asks(model: DecisionModel, made: list[Case], *, reading: bool) -> float:
-    """How well the chance of asking tells those that must be asked back."""
-    told = [model.chances(case.unread, np.array(case.vector) if reading else None).ask for case in made]
-    return area(told, [case.right == "ask" for case in made])
-
-
 def test_a_fit_finds_the_signals_that_tell() -> None:
     made = cases()
     model = fit(made, "unread")
@@ -57,38 +50,6 @@ def test_a_fit_finds_the_signals_that_tell() -> None:
     truth = [case.right == "answer" for case in made]
     assert area([one.answer for one in told], truth) > 0.85
     assert calibration_error([one.answer for one in told], truth, [1.0] * len(made)) < 0.12
-
-
-def test_a_model_that_reads_the_question_tells_more() -> None:
-    made, unseen = cases(400)[:300], cases(400)[300:]
-    blind = [replace(case, unread={**case.unread, "words": 0.5}) for case in made]
-    model = fit(blind, "unread with question")
-    told = [replace(case, unread={**case.unread, "words": 0.5}) for case in unseen]
-    assert int(np.argmax(np.abs(model.question["ask"]))) == 0
-    assert asks(model, told, reading=True) > asks(fit(blind, "unread"), told, reading=False) + 0.2
-
-
-def test_support_never_counts_against_an_answer_whatever_the_cases_say() -> None:
-    model = fit(cases(), "unread")
-    assert all(weights[name] <= 0 for weights in model.weights.values() for name in MONOTONE & set(BASE))
-
-
-def test_a_case_counts_for_those_that_were_left_out() -> None:
-    """Twice each case that was found, or each with twice the weight, is the same fit."""
-    made = cases(120)
-    found = [case for case in made if case.kind == "found"]
-    heavy = [replace(case, weight=2.0) if case.kind == "found" else case for case in made]
-    one, other = fit(heavy, "unread"), fit([*made, *found], "unread")
-    for case in made[:20]:
-        assert one.chances(case.unread).answer == pytest.approx(other.chances(case.unread).answer, abs=0.002)
-
-
-def test_only_models_whose_signals_a_case_has_judge_it() -> None:
-    made = cases(8)
-    made[0] = replace(made[0], vector=[])
-    made[1] = replace(made[1], read=made[1].unread)
-    numbers = {name: len(own) for name, own in usable(made).items()}
-    assert numbers == {"read with question": 1, "read": 1, "unread with question": 7, "unread": 8}
 
 
 def test_a_fitted_model_comes_back_from_its_file() -> None:

@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from evaluation import run_folder
-from evaluation.answers import AnsweredTurn, plain
-from evaluation.questions import BadRow, Question
+from evaluation.answers import AnsweredTurn
+from evaluation.questions import Question
 from evaluation.sets import JudgedLevel
 from papers.datasets import DataSet
 from papers.orconvqa.__main__ import app
@@ -136,14 +136,3 @@ def test_refusals_and_citations_are_counted(tmp_path: Path) -> None:
     assert found["citation", "cited by the model"] == 0.5
     assert any("1 turns ended in an error" in note for note in run.notes)
     assert math.isnan(next(m for m in run.metrics if m.measure == "SacreBLEU").low)
-
-
-def test_a_journal_with_a_strange_line_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "turns.jsonl"
-    path.write_text(json.dumps(asdict(turn("a", "answered"))) + "\n" + '{"id": "b"}\n')
-    with pytest.raises(BadRow, match="line 2"):
-        read_journal(path)
-
-
-def test_markers_are_no_words() -> None:
-    assert plain("Ten weeks [1][2]. In two parts [3].") == "Ten weeks. In two parts."

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from cli.shared.error_handler import ExitCode
 from papers.orconvqa.__main__ import app
-from papers.orconvqa.checking import dangling, folder_texts
+from papers.orconvqa.checking import folder_texts
 from papers.orconvqa.checking import remarks as remarked
 from tests.evaluation import evaluation_data as data
 
@@ -95,18 +95,3 @@ def test_dialogs_need_turns_and_names_of_their_own(tmp_path: Path, pages: Path) 
     assert result.exit_code == ExitCode.BAD_INPUT
     assert result.output.count("was used before") == 1
     assert "1 errors, 0 warnings" in result.output
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("and by fax?", "and"),
-        ("Is it free?", "it"),
-        ("why?", "why?"),
-        ("Is it safe to lock a fork?", ""),
-        ("uv crashes, what do I put in there?", ""),
-        ("How is a chart signed before it is pushed?", ""),
-    ],
-)
-def test_words_that_point_back_before_anything_is_named(text: str, expected: str) -> None:
-    assert dangling(text) == expected

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.questions import BadRow
 from evaluation.run_folder import create_run, read_run
 from papers.asking import QuoteAsker
 from papers.citation_summaries.citances import load_citances
@@ -16,14 +15,10 @@ from papers.citation_summaries.measuring import (
     WhyBench,
     auc,
     measure_checks,
-    measure_contexts,
     measure_setups,
     measure_written,
     setups,
 )
-from papers.decontextualization.rules import SourceQuote
-from papers.decontextualization.snippets import GoldQuestion, Snippet
-from plugins.evidence.source import SourcePassage
 from server.settings import Settings
 from tests.chat_model import ScriptedChatModel
 from tests.encoder import WordEncoder
@@ -89,26 +84,6 @@ def test_every_setup_and_check_is_measured(tmp_path: Path) -> None:
     assert figures["judge", written, "all", "focus"] == figures["judge", "lead", "all", "coverage"] == 4
     assert any("sign test" in note for note in run.notes)
     assert {test.baseline for test in run.tests} == {"citance/fused/sentences", "citance/bm25/sentences"}
-
-
-def test_contexts_are_measured_where_there_is_a_paragraph(tmp_path: Path) -> None:
-    texts = [f"A {thing} stands in the cellar of every house." for thing in THINGS]
-    passages = [SourcePassage(str(place), text) for place, text in enumerate(texts)]
-    quote = SourceQuote("It is red.", paragraph="The lamp hangs there. It is red. Nobody minds.")
-    snippet = Snippet("1", "p", quote, "", "", (GoldQuestion("What?", "The lamp.", (texts[10],)),), ())
-    writer = create_run(tmp_path / "runs", "why", "x")
-    measure_contexts([snippet], passages, WordEncoder(), writer)
-    figures = {one.system: one.mean for one in writer.metrics}
-    assert len(figures) == 9
-    assert (figures["citance/bm25"], figures["neighbours/bm25"], figures["similar/bm25"]) == (0, 1, 1)
-
-
-def test_what_a_paper_lacks_is_named(tmp_path: Path) -> None:
-    write(tmp_path)
-    file = tmp_path / "scisumm" / "citances.jsonl"
-    file.write_text(file.read_text("utf-8").replace('"P5"', '"P9"'), encoding="utf-8")
-    with pytest.raises(BadRow, match="there is no paper 'P9'"):
-        load_citances(tmp_path)
 
 
 def test_statistics_are_those_by_hand() -> None:

@@ -36,30 +36,12 @@ def test_sections_of_doc2dial_are_judged(tmp_path: Path) -> None:
     assert found.questions[1].domain == "hr"
 
 
-def test_written_dialogs_need_no_rewrite_everywhere(tmp_path: Path) -> None:
-    data.doc2dial(tmp_path)
-    found = load_set("synthetic", tmp_path)
-    assert [q.rewrite for q in found.questions] == ["", "Which form is for leave?"]
-    assert load_set(f"synth:{tmp_path / 'synthetic'}", None).questions == found.questions
-
-
 def test_a_beir_folder_judges_documents_through_their_passages(tmp_path: Path) -> None:
     data.corpus(tmp_path / "b" / "corpus.jsonl")
     data.jsonl(tmp_path / "b" / "queries.jsonl", [{"_id": "1", "text": "fax?", "metadata": {"history": []}}])
     data.qrels(tmp_path / "b" / "qrels.tsv", [("1", "leave::sec1")])
     found = load_set(f"beir:{tmp_path / 'b'}", None)
     assert found.levels[1].qrels == {"1": {"leave": 1}}
-
-
-def test_a_missing_set_says_where_to_get_it(tmp_path: Path) -> None:
-    with pytest.raises(MissingSet, match=r"doc2dial\.github\.io"):
-        load_set("doc2dial", tmp_path)
-    with pytest.raises(MissingSet, match="mt-rag-benchmark"):
-        load_set("mtrag-cloud", tmp_path)
-    with pytest.raises(MissingSet, match="--data"):
-        load_set("doc2dial", None)
-    with pytest.raises(MissingSet, match="known are"):
-        load_set("squad", tmp_path)
 
 
 def test_dialogs_over_products_are_read_by_product_with_what_they_quote(tmp_path: Path) -> None:

@@ -6,13 +6,10 @@ import asyncio
 import json
 import math
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from evaluation.questions import EvaluationError
-from papers.asking import QuoteAsker
 from papers.decomposition.base import (
     NOT_MENTIONED,
     PACKAGE,
@@ -21,12 +18,10 @@ from papers.decomposition.base import (
     RecipeTools,
     RecipeUnavailable,
     cook,
-    within_budget,
 )
-from papers.decomposition.demonstrations import drawn, read_examples
-from papers.decomposition.forcing import ForcingAsker, ForcingUnavailable, perplexity
-from papers.decomposition.measuring import demand_sign
-from papers.decomposition.registry import checked_recipe, recipes_of, told_parts
+from papers.decomposition.demonstrations import drawn
+from papers.decomposition.forcing import ForcingAsker
+from papers.decomposition.registry import recipes_of
 from papers.decomposition.selecting import unlikelihood
 from papers.decomposition.voting import Vote, read_vote, verdict
 from server.engines import RemoteEngine
@@ -131,31 +126,6 @@ def test_perplexity_takes_the_passage_of_which_not_mentioned_is_least_likely() -
         assert call["parent"] == next(one["id"] for one in recording.calls() if one["name"] == "perplexity")
 
 
-def test_perplexity_says_plainly_that_a_server_does_not_tell() -> None:
-    with (
-        FakeOpenAIServer(owned_by="somebody") as llm,
-        pytest.raises(ForcingUnavailable, match="does not tell how likely"),
-    ):
-        cooked("perplexity", POOL, remote(llm))
-    with pytest.raises(ForcingUnavailable, match="does not tell how likely"):
-        cooked("perplexity", POOL, ScriptedChatModel(script=["x"]))
-
-
-def test_an_inverted_sign_is_found_by_planted_examples() -> None:
-    def scored(sign: float) -> float:
-        class Planted(QuoteAsker):
-            async def say(self, prompt: str, parts: Any, *rest: Any, **more: Any) -> Any:
-                says = re.search(r"weeks|7860|four euros", parts["excerpt"])
-                return type("Said", (), {"logprob": -sign if says else -2.0})
-
-        return asyncio.run(demand_sign(Planted(ScriptedChatModel(script=[]))))
-
-    assert scored(3.0) == pytest.approx(1.0)
-    with pytest.raises(EvaluationError, match="wrong passages"):
-        scored(1.0)
-    assert perplexity([-1.0, -3.0]) == pytest.approx(math.exp(2))
-
-
 def test_pruning_keeps_what_is_named_and_everything_where_nothing_is() -> None:
     assert texts(cooked("prune", POOL, ScriptedChatModel(script=["Needed: 2, 3."]))[0]) == [LEAVE, THIRD]
     assert texts(cooked("prune", POOL, ScriptedChatModel(script=["I cannot tell."]))[0]) == texts(POOL)
@@ -222,38 +192,3 @@ def test_demonstrations_are_answered_ones_of_other_documents() -> None:
     assert shown[0].answer in llm.requests[0]["messages"][1]["content"], "shown for choosing passages too"
     with pytest.raises(RecipeUnavailable, match=r"answer\.demonstrations"):
         cooked("demonstrations", POOL, ScriptedChatModel(script=[]), golds=golds[:3])
-
-
-def test_a_file_of_demonstrations_that_cannot_be_read_is_told(tmp_path: Path) -> None:
-    good, bad = tmp_path / "good.jsonl", tmp_path / "bad.jsonl"
-    good.write_text('{"document": "a", "question": "Q?", "excerpt": "E.", "answer": "A."}\n\n')
-    bad.write_text('{"question": "Q?"}\n')
-    assert read_examples(good) == (Example("a", "Q?", "E.", "A."),)
-    for path in (bad, tmp_path / "missing.jsonl"):
-        with pytest.raises(RecipeUnavailable, match="document, question, excerpt and answer"):
-            read_examples(path)
-
-
-def test_the_budget_keeps_the_most_relevant_in_the_order_of_their_documents() -> None:
-    first, second, third = evidence("One. " * 10, "Two. " * 10, "Three. " * 10)
-    same = second.model_copy(update={"document_id": first.document_id})
-    assert [one.n for one in within_budget([same, first, third], 10_000)] == [1, 2, 3]
-    assert [one.n for one in within_budget([same, first, third], 45)] == [1, 2]
-    assert [one.n for one in within_budget([third, first], 1)] == [3]
-
-
-def test_a_model_takes_apart_what_has_no_form() -> None:
-    def told(said: str) -> list[str]:
-        asker = QuoteAsker(ScriptedChatModel(script=[said]), package=PACKAGE)
-        return [one.text for one in asyncio.run(told_parts("Rent and deposit?", asker))]
-
-    assert told("1. What is the rent?\n- What is the deposit?") == ["What is the rent?", "What is the deposit?"]
-    assert told("Rent and deposit?") == [] == told("\n".join(f"Part {n}?" for n in range(9)))
-
-
-def test_names_of_recipes() -> None:
-    for name in ("plain", "perplexity+prune+demonstrations", "perplexity+vote"):
-        assert checked_recipe(name) == name
-    for name in ("", "perplexed", "vote+prune", "prune+", "plain\n"):
-        with pytest.raises(ValueError, match="no recipe"):
-            checked_recipe(name)

@@ -69,12 +69,6 @@ def test_pools_hold_the_papers_quotes_and_distractors_of_the_same_split(data: Pa
         load_trials(data, "dose", "iterate", 4)
 
 
-def test_fisher_as_published() -> None:
-    assert fisher((34, 48), (47, 48)) == pytest.approx(0.0004, abs=5e-5)
-    assert fisher((5, 20), (13, 20)) == pytest.approx(0.025, abs=5e-4)
-    assert fisher((3, 9), (3, 9)) == 1
-
-
 def test_answers_are_right_by_words_or_by_saying_nothing_rightly(data: Path) -> None:
     (trial, *_), _ = load_trials(data, "adherence", "iterate", 4)
     assert is_right(trial, "0a of 40 completed it")

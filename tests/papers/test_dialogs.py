@@ -9,7 +9,6 @@ from typer.testing import CliRunner
 
 from evaluation.questions import Question
 from evaluation.run_folder import read_run
-from index.errors import ModelUnavailable
 from papers.orconvqa.__main__ import app
 from papers.orconvqa.dialogs import answer_coverage, distinct, repeats, used_share
 from papers.orconvqa.relevance import QRelScore, Relevance
@@ -43,14 +42,6 @@ def scorer(model_home: Path, language_model: Path) -> QRelScore:
     return QRelScore(str(model_home / "models" / "all-minilm-l6-v2"), str(language_model))
 
 
-def test_local_matching_prefers_the_question_about_the_text(scorer: QRelScore) -> None:
-    about = scorer.score("How long does parental leave last?", data.LEAVE)
-    other = scorer.score("Why do bananas turn brown?", data.LEAVE)
-    assert 0 < other.local < about.local <= 1
-    assert scorer.name == "all-minilm-l6-v2 and " + scorer.name.split(" and ")[1]
-    assert scorer.score(" ", data.LEAVE) == Relevance(0, 0)
-
-
 def test_the_score_follows_the_definition(scorer: QRelScore, model_home: Path, language_model: Path) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -70,11 +61,6 @@ def test_the_score_follows_the_definition(scorer: QRelScore, model_home: Path, l
     assert found.generation == pytest.approx(max(0.0, gain), abs=1e-4)
     assert Relevance(0.5, 0.25).score == pytest.approx(1 / 3)
     assert Relevance(0.5, 0.0).score == 0
-
-
-def test_a_model_that_is_not_there_is_one_clear_error(tmp_path: Path, model_home: Path) -> None:
-    with pytest.raises(ModelUnavailable, match="cannot load"):
-        QRelScore(str(model_home / "models" / "all-minilm-l6-v2"), str(tmp_path / "nothing"))
 
 
 def question(name: str, dialog: str, text: str, *before: str) -> Question:

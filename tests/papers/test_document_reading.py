@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evaluation.questions import BadRow
 from evaluation.run_folder import create_run, read_run
 from index.rerank import CrossEncoderReranker, Scores
 from papers.document_reading.measuring import (
@@ -81,24 +80,6 @@ class Words:
     def score(self, question: str, passages: Sequence[str]) -> tuple[Scores, list[Any], list[Scores]]:
         asked = set(question.lower().strip("?").split())
         return np.array([len(asked & set(one.lower().split())) - 1.5 for one in passages], dtype=np.float32), [], []
-
-
-def test_both_forms_of_the_set_are_read(tmp_path: Path) -> None:
-    (paper,) = load_papers(write_set(tmp_path))
-    assert paper.paragraphs == (SOLD, MADE, PRICE), "blank paragraphs are none, and the abstract is left out"
-    assert [one.answers[0].kind for one in paper.questions] == ["extractive", "boolean", "unanswerable"]
-    assert paper.questions[0].evidence == {MADE}, "a table is no paragraph"
-    (paper,) = load_papers(tmp_path, "train")
-    assert paper.paragraphs == (SOLD, MADE, PRICE)
-    assert [(one.text, one.kind) for one in paper.questions[0].answers] == [
-        ("steel", "extractive"),
-        ("It does not.", "abstractive"),
-        ("No", "boolean"),
-    ]
-    assert paper.questions[0].evidence == {MADE}
-    (tmp_path / "qasper" / "full_annotation_sample10.jsonl").write_text('{"id": "x"}\n', "utf-8")
-    with pytest.raises(BadRow, match="line 1 is no annotated paper"):
-        load_papers(tmp_path)
 
 
 def test_metrics_equal_cases_counted_by_hand() -> None:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import random
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
 from typer.testing import CliRunner
 
 from papers.document_reading.__main__ import app
-from papers.document_reading.evidence_rows import drawn, reader_rows, reranker_rows, training_papers
+from papers.document_reading.evidence_rows import reader_rows, reranker_rows, training_papers
 from papers.document_reading.qasper import Paper, PaperQuestion, ReaderAnswer
 from rewriter.examples import read_examples
 from rewriter.reranker_rows import read_rows
@@ -26,15 +24,6 @@ def papers(question: Any = None) -> list[Paper]:
     own = tuple(f"{n}: kettles are {'made of steel' if n == 1 else 'sold'}" for n in range(3))
     other = Paper("2", "Mills", tuple(f"{n}: mills" for n in range(9)), ())
     return [Paper("1", "Kettles", own, (asked,)), other]
-
-
-def test_a_paragraph_is_drawn_as_often_as_its_score_says() -> None:
-    rng = random.Random(3)
-    scores = [0.0, 1.0, 3.0, -2.0, 6.0]
-    counts = Counter(drawn(scores, rng) for _ in range(20_000))
-    assert [counts[n] / 20_000 for n in range(5)] == pytest.approx([0, 0.1, 0.3, 0, 0.6], abs=0.012)
-    level = Counter(drawn([0.0, 0.0], rng) for _ in range(20_000))
-    assert level[0] / 20_000 == pytest.approx(0.5, abs=0.012)
 
 
 def test_labelled_rows_have_four_others_to_each_evidence() -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from reportlab.pdfgen.canvas import Canvas
 from typer.testing import CliRunner
 
-from cli.shared.error_handler import ExitCode
 from index.loaders import load
 from papers.document_reading.__main__ import app
 
@@ -52,10 +51,3 @@ def test_a_line_a_file_with_regions_and_status(tmp_path: Path) -> None:
     CliRunner().invoke(app, command)
     assert rows(out)[0]["text"] == "Others go elsewhere."
     assert not (tmp_path / "out.jsonl.partial").exists()
-
-
-def test_a_path_that_was_mistyped_is_an_error(tmp_path: Path) -> None:
-    out = tmp_path / "out.jsonl"
-    result = CliRunner().invoke(app, ["extract", str(tmp_path / "none.pdf"), "--out", str(out)])
-    assert result.exit_code == ExitCode.BAD_INPUT
-    assert "is not there" in str(rows(out)[0]["status"])

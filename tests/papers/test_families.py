@@ -9,12 +9,12 @@ import pytest
 from typer.testing import CliRunner
 
 from papers.orconvqa.__main__ import app
-from papers.orconvqa.fresh_bases import set_copy_circuit, train_vocabulary, write_base
+from papers.orconvqa.fresh_bases import write_base
 from papers.orconvqa.mamba import TorchEngine
 from rewriter.conditional import Form, Lengths
 from rewriter.conditional_training import open_model, open_tokenizer
 from rewriter.load import Serving, load_rewriter
-from rewriter.protocol import Conversation, Message, RecipeError
+from rewriter.protocol import Conversation, Message
 
 TALK = Conversation(
     (Message("user", "How do I renew a fishing licence?"), Message("assistant", "Ask the county office."))
@@ -37,17 +37,6 @@ def test_only_the_circuit_copies_without_training(copies: bool, tmp_path: Path) 
     made = engine.phrase(sources, 60, lambda: False)
     copied = sum(form.text(ids) == question for ids, question in zip(made, QUESTIONS, strict=True))
     assert copied >= 3 if copies else copied == 0
-
-
-def test_a_shape_without_room_is_refused() -> None:
-    from transformers import T5Config, T5ForConditionalGeneration
-
-    tokenizer = train_vocabulary(TEXTS, 320, 1)
-    narrow = T5ForConditionalGeneration(
-        T5Config(vocab_size=tokenizer.get_vocab_size(), d_model=64, d_kv=32, num_heads=4, d_ff=64, num_layers=1)
-    )
-    with pytest.raises(RecipeError, match="no room"):
-        set_copy_circuit(narrow, tokenizer)
 
 
 def test_the_families_are_trained_and_compared(tmp_path: Path) -> None:

@@ -36,13 +36,6 @@ def test_calibration_error_is_the_gap_between_belief_and_truth() -> None:
     assert metrics.calibration_error([], []) == 0
 
 
-def test_meteor_says_when_it_knows_no_synonyms(monkeypatch: pytest.MonkeyPatch) -> None:
-    import nltk
-
-    monkeypatch.setattr(nltk.data, "path", [])
-    assert metrics.meteor(["the form"], ["the form"])[1] == "METEOR (exact+stem)"
-
-
 def test_bertscore_follows_its_definition(model_home: Path) -> None:
     bert = BertScore(str(model_home / "models" / "all-minilm-l6-v2"))
     same, near, far, empty = bert.score(

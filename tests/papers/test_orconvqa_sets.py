@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -22,20 +21,6 @@ def test_units_of_doc2dial_are_judged_by_the_same_sections(tmp_path: Path) -> No
     assert section.parents["p1"] == ("leave::sec1",)
     assert found.corpus is not None
     assert len(found.corpus) == 4, "propositions of other documents are left out"  # type: ignore[arg-type]
-
-
-def test_a_domain_is_searched_alone(tmp_path: Path) -> None:
-    data.doc2dial(tmp_path)
-    sections = tmp_path / "doc2dial" / "sections.jsonl"
-    rows = [json.loads(line) for line in sections.read_text("utf-8").splitlines()]
-    for row in rows:
-        row["metadata"]["domain"] = "hr" if row["_id"].startswith("leave") else "va"
-    sections.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    found = sets.of_domain("hr", tmp_path)
-    assert {row["_id"] for row in found.corpus} == {row["_id"] for row in rows if row["_id"].startswith("leave")}  # type: ignore[union-attr]
-    assert [question.id for question in found.questions] == ["q1", "q2"]
-    assert sets.of_domain("va", tmp_path).questions == ()
-    assert found.pool == sets.OWN_POOLS
 
 
 @pytest.mark.parametrize("several", [True, False])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from index.documents import Document
-from papers.orconvqa.pools import POOLS, WAYS, Cell, measured, table
+from papers.orconvqa.pools import POOLS, WAYS, Cell, measured
 from synth.askers import ChatAsker
 from synth.dialogs import read_dialogs
 from synth.folder import SIDES, Folder
@@ -34,19 +34,7 @@ def test_every_pool_is_asked_in_every_way(cells: list[Cell]) -> None:
     assert {cell.questions for cell in cells} == {10}
 
 
-def test_questions_in_full_are_found_better_than_under_their_history(cells: list[Cell]) -> None:
-    found = {(cell.pool, cell.way): cell.passages["AP"] for cell in cells}
-    for pool in POOLS:
-        assert found[pool, "stand-alone"] > found[pool, "history + question"]
-
-
 def test_a_sentence_counts_where_a_relevant_proposition_comes_from_it(cells: list[Cell]) -> None:
     sentences = {cell.way: cell for cell in cells if cell.pool == "sentence"}
     assert sentences["stand-alone"].passages["R@10"] == 1.0
     assert sentences["stand-alone"].documents["R@20"] == 1.0
-
-
-def test_the_table_has_a_line_for_each(cells: list[Cell]) -> None:
-    lines = table(cells).splitlines()
-    assert len(lines) == 2 + len(cells)
-    assert lines[2].startswith("| propositions | history + question | ")

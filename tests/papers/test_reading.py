@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessageChunk
 
-from papers.asking import asks_whether
 from papers.decontextualization.measuring import RememberedAsker
 from papers.document_reading.reading import (
     NOTHING,
@@ -18,7 +17,6 @@ from papers.document_reading.reading import (
     chosen,
     extracted_readings,
     prompted_reading,
-    quoted_reading,
 )
 from server.turn.answer import answer_kind
 from tests.chat_model import ScriptedChatModel
@@ -42,11 +40,6 @@ def test_the_kind_of_an_answer_is_told_by_its_form(answer: str, kind: str) -> No
     assert answer_kind(answer, ["Other words.", PASSAGE]) == kind
 
 
-def test_questions_of_yes_or_no_are_told_from_others() -> None:
-    assert all(map(asks_whether, ("Is it so?", "and does it rust", "Aren't they steel?", "So can I?")))
-    assert not any(map(asks_whether, ("What is it?", "island", "Which does it?", "doesnotrust")))
-
-
 def said(text: str, **more: Any) -> AIMessageChunk:
     return AIMessageChunk(text, response_metadata=more)
 
@@ -67,12 +60,6 @@ def test_a_model_reads_one_passage_and_is_asked_once(tmp_path: Path) -> None:
     assert silent.asked == []
 
 
-@pytest.mark.parametrize("refusal", ["<cannot_answer>", "Cannot answer.", "", "Not stated"])
-def test_a_passage_that_does_not_answer_says_nothing(refusal: str, tmp_path: Path) -> None:
-    asker = RememberedAsker(ScriptedChatModel(script=[said(refusal)]), tmp_path / "asked.jsonl")
-    assert asyncio.run(prompted_reading(asker, "Who?", PASSAGE)) == NOTHING
-
-
 def test_without_a_model_sentences_answer_or_deny() -> None:
     steel, other = extracted_readings("What are kettles made of?", [PASSAGE, "Nothing of that."])
     assert (steel.text, steel.kind) == ("The kettles are made of steel.", "extractive")
@@ -81,12 +68,6 @@ def test_without_a_model_sentences_answer_or_deny() -> None:
         "No",
         "Yes",
     ]
-
-
-def test_what_a_chat_would_quote_is_read_as_an_answer() -> None:
-    passages = [PASSAGE, "It costs ten euros."]
-    assert quoted_reading("What are the kettles made of?", passages, None).text == "The kettles are made of steel."
-    assert quoted_reading("Who is the mayor?", passages, None) == NOTHING
 
 
 def test_the_answer_is_chosen_by_relevance_and_confidence() -> None:

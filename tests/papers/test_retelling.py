@@ -60,11 +60,6 @@ def test_every_ranking_names_every_sentence_once_and_the_best_first(by: Any, enc
     )
 
 
-def test_paragraphs_are_five_sentences_of_one_section() -> None:
-    long = WhySource(tuple(SourcePassage(str(n), f"Sentence {n}.", "A" if n < 7 else "B") for n in range(9)))
-    assert SetupRanker(long).paragraphs == [[0, 1, 2, 3, 4], [5, 6], [7, 8]]
-
-
 def test_the_lead_goes_first_where_it_fits_and_an_unrelated_source_does_not_say_so() -> None:
     ranker = SetupRanker(SOURCE, WordEncoder())
     assert ranker.find(CITANCE, WhyPlan()).lead_first is True
@@ -115,30 +110,6 @@ def test_what_the_source_lacks_is_left_out_and_the_quotations_stay(reply: str, r
     result = asyncio.run(explain(SetupRanker(SOURCE, WordEncoder()), CITANCE, WhyPlan(), Says(reply)))
     assert len(result.shown) == 5
     assert result.refused == refused or "5" in [sentence.id for sentence in result.given]
-
-
-@pytest.mark.parametrize(
-    ("written", "expected"),
-    [
-        ("We propose and try a safety valve.", "The document proposes and tries a safety valve."),
-        ("Here we also have a pump, which helps us.", "Here the document also has a pump, which helps the document."),
-        (
-            "We can pump water, and we pumped our own.",
-            "The document can pump water, and the document pumped the document’s own.",
-        ),
-        ("In houses we pass pipes; we are cold.", "In houses the document passes pipes; the document is cold."),
-    ],
-)
-def test_the_first_person_becomes_the_document_with_its_verbs(written: str, expected: str) -> None:
-    sentences = [SourcePassage("0", written)]
-    ((sentence,), _) = checked(written, sentences)
-    assert sentence.text == expected
-
-
-def test_what_the_source_hardly_says_is_marked() -> None:
-    ((sentence,), refused) = checked("Houses were sold to bakers in winter.", GIVEN)
-    assert refused == ""
-    assert sentence.supported is False
 
 
 def test_two_hundred_outputs_keep_every_promise() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +14,10 @@ from typer.testing import CliRunner, Result
 from cli import app as product
 from evaluation import run_folder
 from evaluation.metrics import FULL_MEASURES, per_question, read_run
-from evaluation.questions import EvaluationError, Question
 from index.documents import Hit, Passage
 from index.rerank import CrossEncoderReranker, Scores
-from papers.bench import collect_rewrites
 from papers.datasets import read_qrels
 from papers.orconvqa.__main__ import app
-from papers.systems import System, parse
-from rewriter.protocol import Conversation, Rewrite, Term
 from tests.evaluation import evaluation_data as data
 
 
@@ -81,22 +76,6 @@ def test_the_legs_of_an_evaluation_are_those_of_a_turn(home: Path, tmp_path: Pat
     collection.close()
 
 
-def test_a_second_run_encodes_nothing(home: Path, tmp_path: Path) -> None:
-    from index.encoders import load_encoder
-    from papers.bench import CachedEncoder
-    from server.registry import resolve
-
-    assert retrieval(tmp_path, "--sets", "synthetic", "--systems", "typed:variants").exit_code == 0
-    plain = load_encoder(resolve("bge-small-en-v1.5", home))
-    with CachedEncoder(plain, home / "eval" / "embeddings.sqlite") as encoder:
-        queries = [f"{plain.prompt}{text}" for text in ("and the form?", "How long is parental leave?")]
-        vectors = encoder.encode(queries)
-        assert encoder.encoded == 0
-        assert vectors == pytest.approx(plain.encode(queries), abs=1e-2)
-        encoder.encode(["something new"])
-        assert encoder.encoded == 1
-
-
 def test_what_a_cross_encoder_has_read_is_not_read_again(tmp_path: Path) -> None:
     from papers.bench import CachedScorer, cached_reranker
 
@@ -123,24 +102,6 @@ def test_what_a_cross_encoder_has_read_is_not_read_again(tmp_path: Path) -> None
         assert reading.rerank("q", hits, 600.0) == plain.rerank("q", hits, 600.0)
 
 
-def test_what_a_language_model_wrote_is_kept_for_the_same_name(tmp_path: Path) -> None:
-    class Once:
-        name = "once"
-
-        def rewrite(self, conversation: Conversation, question: str) -> Rewrite:
-            return Rewrite(
-                f"{question} {next(self.words)}", "expand", expansion=(Term("fax", 0.5),), history_probability=0.5
-            )
-
-        words = iter("ab")
-
-    asked = [Question("q 1", "d", "one"), Question("q2", "d", "two")]
-    first = collect_rewrites(Once(), asked[:1], cache=tmp_path / "kept.jsonl")
-    both = collect_rewrites(Once(), asked, cache=tmp_path / "kept.jsonl")
-    assert replace(both["q 1"], seconds=0) == replace(first["q 1"], seconds=0)
-    assert both["q2"].text == "two b"
-
-
 def test_products_are_measured_apart_together_and_by_kind(home: Path, tmp_path: Path) -> None:
     data.product(tmp_path / "data")
     sets = ("--sets", "product-desk,product-gate", "--systems", "typed:bm25,human:variants", "--timed", "0")
@@ -160,26 +121,3 @@ def test_products_are_measured_apart_together_and_by_kind(home: Path, tmp_path: 
     run = run_folder.read_run(home / "eval" / "runs" / "own")
     assert run.notes == ("dialogs.dev: what 1 questions quote is in no passage; left out.",)
     assert {(m.level, m.n) for m in run.metrics if m.part == "all"} == {("passage", 2), ("document", 2)}
-
-
-def test_names_of_systems_say_what_they_are() -> None:
-    assert parse("typed") == System("typed", "rrf")
-    assert parse("my/run:variants+rerank") == System("my/run", "variants", "auto")
-    assert parse("auto:bm25+rerank-always").name == "auto:bm25+rerank-always"
-    assert parse("prompted:variants").rewriter == "prompted"
-    for wrong in ("typed:bm26", ":rrf", "context:variants", "typed:rrf+fast"):
-        with pytest.raises(EvaluationError):
-            parse(wrong)
-
-
-def test_a_rewrite_is_searched_with_all_that_the_rewriter_said() -> None:
-    said = Rewrite("and by fax? form", "expand", 0.9, expansion=(Term("form", 0.8),), history_probability=0.9)
-
-    class Says:
-        name = "says"
-
-        def rewrite(self, conversation: Conversation, question: str) -> Rewrite:
-            return said
-
-    made = collect_rewrites(Says(), [Question("q", "d", "and by fax?")])["q"]
-    assert replace(made, seconds=said.seconds) == said

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cli.shared.error_handler import ExitCode
 from papers.orconvqa.__main__ import app
 
 HISTORY = [{"role": "user", "text": "How do I appeal?"}, {"role": "assistant", "text": "Send form DS-7."}]
@@ -34,10 +33,3 @@ def test_the_default_rewriter_widens_follow_ups_and_what_is_finished_is_kept(
         ("b", "What is a form?", "keep"),
     ]
     assert not out.with_name("r.jsonl.partial").exists()
-
-
-def test_without_a_language_model_the_prompted_rewriter_is_refused(command: list[str], tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, [*command, "--rewriter", "prompted", "--model", "none"])
-    assert result.exit_code == ExitCode.SETTINGS
-    assert "llm.model" in result.stderr
-    assert not (tmp_path / "r.jsonl").exists()

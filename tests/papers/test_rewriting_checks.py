@@ -36,14 +36,6 @@ def test_a_careful_rewrite_is_let_through() -> None:
     assert [s.text for s in spans if s.kind == "removed"] == ["However, ", "(see Table 3)"]
 
 
-def test_a_replaced_pronoun_is_a_removal_and_a_bracket() -> None:
-    rewrite = FINE.replace("tune it [2]", "tune [the beam of the decoder] [2]")
-    spans, reason = read_rewrite(QUOTE, rewrite)
-    assert reason == ""
-    assert judged(rewrite) == ""
-    assert [s.text.strip() for s in spans if s.kind == "removed"] == ["However,", "it", "(see Table 3)"]
-
-
 HOSTILE = {
     "adds words outside brackets": (
         FINE.replace("set the beam", "carefully set the beam"),
@@ -83,7 +75,3 @@ HOSTILE = {
 )
 def test_a_hostile_rewrite_is_refused_with_its_reason(reason: str, rewrite: str) -> None:
     assert reason in judged(rewrite)
-
-
-def test_there_are_thirty_of_them() -> None:
-    assert sum(map(len, HOSTILE.values())) >= 30

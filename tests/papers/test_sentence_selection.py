@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -60,21 +59,6 @@ def test_a_fit_finds_the_state_that_tells_and_what_has_no_answer() -> None:
     assert np.mean([one.chance >= least for one in answerable]) > 0.8
     [row] = fitting.table(found, [least])
     assert len(row) == len(fitting.HEAD)
-
-
-def test_thresholds_are_chosen_by_what_may_be_refused_and_lost() -> None:
-    every = [*made(90, "a"), *made(60, "b")]
-    unclear = replace(every[0], id="unclear", decision=replace(every[0].decision, kind="underspecified"))
-    found = fitting.cross_validated([*every, unclear], fitting.HeadRecipe(epochs=2), folds=2)
-    assert "unclear" not in {one.case.id for one in found}
-
-    answerable = [one.sufficient for one in found if one.case.answerable]
-    least = fitting.refusing(found, 0.05)
-    assert np.mean([chance < least for chance in answerable]) <= 0.05
-    assert np.mean([chance < least + 0.01 for chance in answerable]) > 0.05
-    assert fitting.refusing(found, 1.0) == 1.0
-    # Each case has a relevance of 0.
-    assert fitting.far(found, 0.002) == 0
 
 
 def test_what_is_packaged_says_what_torch_says() -> None:

@@ -61,10 +61,3 @@ def test_what_was_finished_before_is_not_made_again(tmp_path: Path) -> None:
     (tmp_path / "out.jsonl.partial").write_text(json.dumps(partial) + '\n{"torn', encoding="utf-8")
     assert run(tmp_path, [ROW], "--model", "none") == [kept]
     assert run(tmp_path, [ROW], "--model", "none")[0]["text"] != "kept"
-
-
-@pytest.mark.parametrize(
-    "rows", [[{"id": "1"}], [ROW, ROW], [{**ROW, "passages": ["text"]}]], ids=["no snippet", "twice", "passages"]
-)
-def test_a_bad_line_is_named(tmp_path: Path, rows: list[dict[str, Any]]) -> None:
-    run(tmp_path, rows, "--model", "none", code=ExitCode.BAD_INPUT)

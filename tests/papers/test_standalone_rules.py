@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from papers.decontextualization.rules import SourceQuote, insertions, removals, rule_findings
-from papers.spans import Edit, QuoteSpan, apply, bracketed, kept, original
+from papers.spans import Edit, apply, bracketed, kept, original
 from plugins.evidence.source import SourcePassage
 
 
@@ -27,12 +27,6 @@ def test_acronyms_and_first_person_are_settled() -> None:
     assert bracketed(apply(quote.snippet, insertions(quote.snippet, additions))) == (
         "We [the authors of “Entities of Nepal”] compare NER [Named entity recognition] models with the help of Kumari."
     )
-
-
-def test_what_the_quote_says_itself_is_left_alone() -> None:
-    text = "Named entity recognition (NER) finds names."
-    assert rule_findings(SourceQuote(text, title="T", passages=(SourcePassage("a", text),))) == []
-    assert removals(text) == []
 
 
 def test_markers_and_references_to_floats_go() -> None:
@@ -60,10 +54,3 @@ def test_additions_are_shown_in_brackets_behind_their_words() -> None:
     assert bracketed(spans) == "we [the authors] set it [the depth] to 4."
     assert original(spans) == "However, we set it to 4."
     assert [span.kind for span in spans] == ["removed", "kept", "added", "kept", "added", "kept"]
-
-
-def test_brackets_of_ours_never_make_a_link() -> None:
-    assert (
-        bracketed([QuoteSpan("kept", "CNN"), QuoteSpan("added", "network"), QuoteSpan("kept", "(small)")])
-        == "CNN [network] (small)"
-    )

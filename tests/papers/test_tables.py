@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 
 from typer.testing import CliRunner
 
-from evaluation.answers import AnsweredTurn
-from evaluation.run_folder import EvaluationRun, Latency, Metric, create_run, read_run
+from evaluation.run_folder import EvaluationRun, Latency, Metric, create_run
 from papers.orconvqa import tables as paper
 from papers.orconvqa.__main__ import app
 from server.settings import Settings
@@ -61,29 +59,6 @@ def test_our_numbers_stand_beside_the_papers(tmp_path: Path) -> None:
     assert "0.123" not in text, "a domain is searched among its own documents"
     assert "| qrecc | t5 | 4 | 0.800 | – | – | – | 0.700 | – | 100.0 |" in text, "a folder is named, its place is not"
     assert "| ours: qrecc | t5 | 50% | 60.0 | 100.0 | 40% |" in text, "of questions that follow others"
-
-
-def test_answers_and_their_scores_are_one_row(tmp_path: Path) -> None:
-    writer = create_run(tmp_path, "answers", "a")
-    writer.metrics.append(Metric("doc2dial", "answer", "small", "all", "SacreBLEU", 12.0, 12.0, 12.0, 2))
-    turns = [
-        AnsweredTurn("q1", "How long?", "How long?", "answered", "Leave lasts ten weeks. [1]"),
-        AnsweredTurn("q2", "Who?", "Who?", "refused", ""),
-    ]
-    writer.write_rows(map(asdict, turns), "doc2dial", "turns.jsonl")
-    reference = "Leave lasts ten weeks."
-    writer.write_rows(
-        ({"id": turn.id, "dialog": "d", "text": turn.question, "answer": reference} for turn in turns),
-        *("doc2dial", "questions.jsonl"),
-    )
-    answers = writer.finish(Settings(home=tmp_path))
-    words = ["responses", str(answers.folder), "--encoder", "none", "--out", str(tmp_path), "--name", "s"]
-    result = CliRunner().invoke(app, ["--home", str(tmp_path), *words])
-    assert result.exit_code == 0, result.output
-    scored = read_run(tmp_path / "s")
-    assert [(m.system, m.n) for m in scored.metrics] == [("small", 1)], "what was refused is no answer"
-    line = next(row for row in paper.text([answers, scored]).splitlines() if row.startswith("| ours: doc2dial | small"))
-    assert line.split(" | ")[2:5] == ["2", "12.000", f"{scored.metrics[0].mean:.3f}"]
 
 
 def test_runs_of_the_command_become_the_tables(home: Path, tmp_path: Path) -> None:

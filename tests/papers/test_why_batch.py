@@ -59,19 +59,6 @@ def test_a_line_for_each_citance_with_its_whole_ranking_and_five_quotations_in_o
     assert not (tmp_path / "out.jsonl.partial").exists()
 
 
-def test_sentences_that_share_an_id_are_ranked_once(tmp_path: Path) -> None:
-    twice = {**ROW, "sentences": [*ROW["sentences"], {"id": "b", "text": "Another one.", "section": "Care"}]}
-    ((found,), _) = run(tmp_path, [twice])
-    assert found["ranking"][0] == "b"
-    assert len(found["ranking"]) == len(SENTENCES)
-
-
-def test_of_two_paragraphs_the_five_best_sentences(tmp_path: Path) -> None:
-    ((found,), _) = run(tmp_path, [ROW], "--units", "paragraphs")
-    assert found["ranking"][:2] == ["b", "a"], "the sentences of the best paragraph come first"
-    assert [one["ids"] for one in found["shown"]] == [["a"], ["b"], ["c"], ["d"], ["e"]]
-
-
 def test_what_was_finished_before_is_not_made_again(tmp_path: Path) -> None:
     from papers.asking import prompts_version
     from papers.citation_summaries.batch import read_citances

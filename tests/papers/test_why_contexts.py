@@ -45,11 +45,6 @@ def test_a_context_at_the_edges_of_a_paragraph(before: str, after: str, neighbou
     assert context(citance, "similar") == neighbours, "without an encoder"
 
 
-def test_similar_sentences_are_those_of_the_paragraph() -> None:
-    citance = Citance(CITED, "Of another paragraph is the safety valve.", "", paragraph=PARAGRAPH)
-    assert "another paragraph" not in context(citance, "similar", WordEncoder())
-
-
 def test_keywords_are_near_the_text_and_differ() -> None:
     chosen = dict(
         keywords("The safety valve of the boiler opens at four bar, and the safety valve is cheap.", WordEncoder())

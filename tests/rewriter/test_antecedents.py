@@ -71,10 +71,6 @@ def test_of_several_lists_the_one_with_the_likelier_item_counts() -> None:
     assert resolve(said, "what is the second for?", {"wait": 0.9}) == "wait"
 
 
-def test_former_and_latter_are_of_two() -> None:
-    assert resolve(Conversation((Message("assistant", NUMBERED),)), "is the former free?", {}) is None
-
-
 @pytest.mark.parametrize(
     "text", [" " * 99_000 + "a", "\n" * 99_000, "1) " * 33_000, "a, " * 33_000 + "and b", "(a) - " * 16_000]
 )

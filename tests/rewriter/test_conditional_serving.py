@@ -6,7 +6,6 @@ import json
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -100,14 +99,6 @@ def test_the_gate_ends_generation_and_its_threshold_decides(trained: Path) -> No
     assert (first.decision, first.confidence) == ("keep", 1.0)
 
 
-def test_many_threads_get_their_own_answers(trained: Path, asked: list[RewriteExample]) -> None:
-    rewriter = load_rewriter(trained, Serving(timeout_seconds=60))
-    alone = [rewriter.rewrite(example.conversation, example.question).decision for example in asked]
-    with ThreadPoolExecutor(16) as pool:
-        together = list(pool.map(lambda e: rewriter.rewrite(e.conversation, e.question).decision, asked))
-    assert sum(a == b for a, b in zip(alone, together, strict=True)) >= 0.95 * len(asked)
-
-
 class Slow:
     """An engine that takes its time and looks at `stop` as decoding does."""
 
@@ -142,15 +133,6 @@ def test_a_turn_out_of_time_is_told_so_and_stops_the_engine(trained: Path) -> No
     assert not engine.batches or engine.stopped.wait(120)
 
 
-def test_a_request_whose_time_is_over_is_not_worked_on(trained: Path) -> None:
-    engine = Slow(float("inf"))
-    rewriter = ConditionalRewriter(engine, form_of(trained), RewriteGate(), timeout_seconds=0.2)
-    with ThreadPoolExecutor(3) as pool:
-        made = list(pool.map(lambda n: rewriter.rewrite(TALK, f"and {n}?"), range(3)))
-    assert [one.decision for one in made] == ["failed"] * 3
-    assert len(engine.batches) < 3
-
-
 def test_an_engine_that_breaks_fails_the_turn_and_no_more(trained: Path) -> None:
     engine = Slow(0, RuntimeError("no such kernel"))
     rewriter = ConditionalRewriter(engine, form_of(trained), RewriteGate(), timeout_seconds=30)
@@ -170,15 +152,6 @@ def test_what_people_type_is_no_gate_and_no_role(trained: Path) -> None:
     assert form.rewrite not in ids
     assert ids.count(form.tokenizer.token_to_id("<question>")) == 1
     assert ids.count(form.end) == 1
-
-
-def test_the_newest_turns_and_the_question_are_kept(trained: Path) -> None:
-    form = form_of(trained)
-    turns = tuple(Message("user", f"question number {n} about a bus pass and a library card") for n in range(20))
-    text = form.text(form.source(Conversation(turns), "and now?"))
-    assert text.endswith("and now?")
-    assert "number 19" in text
-    assert "number 0 " not in text
 
 
 @pytest.mark.parametrize("name", ["export/model.bin", "tokenizer.json"])

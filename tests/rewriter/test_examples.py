@@ -53,21 +53,6 @@ def test_a_dialog_gives_an_example_for_every_user_turn_with_a_rewrite(tmp_path: 
     assert (second.rewrite, second.needs_rewrite, second.dialog) == ("Who gives a permit?", True, "d7")
 
 
-def test_what_a_dialog_says_beside_the_rewrite_is_kept(tmp_path: Path) -> None:
-    turn = {"role": "user", "text": "by fax?", "rewrite": "Can I send it by fax?", "kind": "ellipsis"}
-    evidence = [{"document": "a.md", "quote": "by fax or mail"}]
-    dialog = {
-        "dialog_id": "d",
-        "product": "desk",
-        "turns": [turn | {"evidence": evidence, "answerability": ["PARTIAL"]}],
-    }
-    (found,) = read_examples(written(tmp_path / "dialogs.jsonl", dialog))
-    assert (found.kind, found.answerability, found.evidence) == ("ellipsis", "partial", ("by fax or mail",))
-    assert found.source == "desk"
-    write_examples(tmp_path / "rows.jsonl", [found])
-    assert list(read_examples(tmp_path / "rows.jsonl")) == [found]
-
-
 def test_rows_in_the_manner_of_qrecc_are_read(tmp_path: Path) -> None:
     row = {
         "_id": "1490_4",

@@ -34,14 +34,3 @@ def test_a_set_that_is_separated_perfectly_stays_finite(size: float) -> None:
     assert math.isfinite(found.scale)
     assert found.scale > 0
     assert found.probability(2 * size) > found.probability(-2 * size)
-
-
-def test_one_kind_alone_changes_nothing() -> None:
-    assert fit([1.0, 2.0], [True, True], threshold=0.3) == RewriteGate(threshold=0.3)
-    assert fit([], []) == RewriteGate()
-
-
-def test_far_out_differences_do_not_overflow() -> None:
-    gate = RewriteGate()
-    assert gate.probability(1e6) == 1.0
-    assert gate.probability(-1e6) == 0.0

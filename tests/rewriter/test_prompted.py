@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from typing import Any
 
 import openai  # noqa: F401  (what a failure imports must not count against a time limit here)
@@ -54,13 +53,6 @@ def test_reading_stops_at_the_end_of_the_line() -> None:
     assert "More" not in model.said
 
 
-def test_reading_stops_when_a_line_never_ends() -> None:
-    model = ScriptedChatModel(script=["REWRITE: "] + ["blah blah blah "] * 1000)
-
-    assert ask(model, "and by fax?").decision == "refused"
-    assert len(model.said) < 100
-
-
 def test_a_slow_model_leaves_the_typed_question_in_time() -> None:
     model = ScriptedChatModel(script=[30.0, "REWRITE: Can form PL-7 be sent by fax?"])
 
@@ -77,10 +69,6 @@ def test_a_broken_model_leaves_the_typed_question(error: Exception) -> None:
 
     assert (rewrite.text, rewrite.decision) == ("and by fax?", "failed")
     assert str(error) in rewrite.reason
-
-
-def test_a_silent_model_counts_as_failed() -> None:
-    assert ask(ScriptedChatModel(script=["  "]), "and by fax?").decision == "failed"
 
 
 def test_without_a_conversation_the_model_is_not_asked() -> None:
@@ -124,17 +112,6 @@ def test_cancelling_ends_the_request() -> None:
 
     asyncio.run(cancelled())
     assert (model.said, model.closed) == ([], [True])
-
-
-def test_a_late_model_is_told_to_stop() -> None:
-    model = ScriptedChatModel(script=[0.05, "a"] * 100)
-    before = set(threading.enumerate())
-
-    assert PromptedRewriter(model, timeout_seconds=0.1).rewrite(LEAVE, "x?").decision == "failed"
-    for thread in set(threading.enumerate()) - before:
-        thread.join(timeout=90)
-    assert model.closed
-    assert len(model.said) < 100, "it went on to the end"
 
 
 @pytest.mark.parametrize(

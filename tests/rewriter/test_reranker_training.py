@@ -17,7 +17,7 @@ from index.errors import ModelUnavailable
 from index.rerank import CrossEncoderReranker, Reranker, load_over, load_reranker
 from papers.packing import pack, unpack
 from rewriter.load import RERANKERS
-from rewriter.protocol import ExampleError, Message, RunError, TrainingError
+from rewriter.protocol import ExampleError, Message, TrainingError
 from rewriter.recipe import Recipe
 from rewriter.reranker_rows import RankedGroup, RankedPassage, RerankExample, read_rows, write_rows
 from rewriter.reranker_training import RankingModel, batch, from_onnx, pretrained, write_onnx
@@ -25,7 +25,7 @@ from rewriter.runs import list_runs, promote, promoted_run, rollback
 from rewriter.training import Machine, export, train
 from server.rewriters import check, chosen_reranker
 from server.settings import Settings
-from text.prompts import AskingLengths, QuestionContext, asking
+from text.prompts import QuestionContext, asking
 
 pytestmark = pytest.mark.extended
 
@@ -141,17 +141,6 @@ def test_a_run_tells_what_it_is_and_is_promoted_and_rolled_back(trained: Path) -
     assert chosen_reranker(named) == str(trained)
 
 
-def test_a_damaged_run_is_not_promoted(trained: Path, tmp_path: Path) -> None:
-    copied = Path(shutil.copytree(trained, tmp_path / "rerankers" / "mine"))
-    (copied / "model.onnx").write_bytes(b"no model")
-    with pytest.raises(RunError, match="damaged or belongs to another run"):
-        promote(tmp_path, "mine", RERANKERS, check)
-    shutil.copyfile(trained / "model.onnx", copied / "model.onnx")
-    (copied / "reranker.json").write_text('{"format": 1, "lengths": 3}', "utf-8")
-    with pytest.raises(ModelUnavailable, match=r"reranker\.json cannot be read"):
-        load_reranker(str(copied))
-
-
 def test_an_export_is_made_again_from_the_weights(trained: Path, tmp_path: Path) -> None:
     copied = Path(shutil.copytree(trained, tmp_path / "mine"))
     before = (copied / "model.onnx").read_bytes()
@@ -218,24 +207,6 @@ def test_what_is_no_row_is_named(tmp_path: Path) -> None:
             file.write(line + "\n")
         with pytest.raises(ExampleError, match=said):
             list(read_rows(path))
-
-
-def test_a_recipe_says_what_is_wrong_with_it(base: Path) -> None:
-    with pytest.raises(ValueError, match=r"lengths\.answer"):
-        recipe_of(base, model={"lengths": {"answer": 3}})
-    assert recipe_of(base, model={"lengths": {"answered": 8}}).model.asking == AskingLengths(answered=8)  # type: ignore[attr-defined]
-    with pytest.raises(ValueError, match="no low-rank adaptation"):
-        recipe_of(base, lora={})
-
-
-def test_empty_parts_leave_no_mark() -> None:
-    def cut(text: str, tokens: int) -> tuple[str, int]:
-        words = text.split()[:tokens]
-        return " ".join(words), len(words)
-
-    lengths = AskingLengths(question=3, words=2, asked=2, answered=1)
-    assert asking("and by fax or mail?", QuestionContext(), lengths, cut) == "and by fax"
-    assert asking("fax?", QuestionContext("a b c", "", "Yes, of course."), lengths, cut) == "fax? | a b | Yes,"
 
 
 def test_what_was_learned_is_packed_without_what_the_base_holds(trained: Path, tmp_path: Path) -> None:

@@ -68,16 +68,6 @@ def test_a_damaged_run_is_not_promoted_and_not_gone_back_to(home: Path) -> None:
 
 
 @pytest.mark.extended
-def test_a_run_without_its_export_says_how_it_is_exported(home: Path) -> None:
-    shutil.rmtree(home / "rewriters" / "first" / "export")
-    with pytest.raises(RunError, match=r"models promote first --export"):
-        promote(home, "first")
-    code, output = anaphora(home, "models", "promote", "first", "--export")
-    assert code == 0, output
-    assert promoted_run(home) == "first"
-
-
-@pytest.mark.extended
 def test_the_commands_list_promote_and_roll_back(home: Path) -> None:
     code, output = anaphora(home, "models", "runs")
     assert code == 0

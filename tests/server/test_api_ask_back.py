@@ -7,7 +7,6 @@ from typing import Any
 
 import openai
 import pytest
-from anaphora_client import AnaphoraClient, ClientAnswer
 
 from server.store import credentials
 from tests.serving import MakeSettings, Running, Serve
@@ -65,21 +64,6 @@ def test_a_conversation_keeps_what_was_asked_back_and_reads_the_reply(asking: Ru
             "Searched for: Are tickets refunded (Travel expenses › Refunds)?"
             in client.get(f"{place}?format=markdown").text
         )
-
-
-def test_the_python_client_tells_what_may_be_meant(asking: Running) -> None:
-    with AnaphoraClient(asking.url) as client:
-        first = client.ask(QUESTION)
-        # What comes nearest is quoted below the question back.
-        assert (first.status, [source.document_id for source in first.sources]) == ("asked", ["travel.md"])
-        assert "Travel expenses › Refunds" in first.alternatives
-        *_, last = client.stream(
-            "Travel expenses › Refunds",
-            history=[{"role": "user", "content": QUESTION}, {"role": "assistant", "content": first.text}],
-        )
-    assert isinstance(last, ClientAnswer)
-    assert last.alternatives == ()
-    assert last.sources[0].document_id == "travel.md"
 
 
 def test_an_agent_gets_the_alternatives_and_replies(asking: Running) -> None:

@@ -13,6 +13,8 @@ from hypothesis.errors import Unsatisfiable
 
 from server.store import credentials
 
+pytestmark = pytest.mark.extended
+
 CASES = int(os.environ.get("ANAPHORA_TEST_CASES") or 150)
 """Requests of the random walk; each operation by itself gets a fiftieth of them.
 
@@ -40,17 +42,8 @@ def operator_key(running: Any) -> str:
     return str(secret)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "examples"),
-    [
-        ("POSITIVE", settings(EXAMPLES, max_examples=1)),
-        pytest.param("POSITIVE", EXAMPLES, marks=pytest.mark.extended),
-        pytest.param("NEGATIVE", EXAMPLES, marks=pytest.mark.extended),
-    ],
-)
-def test_the_api_keeps_what_its_description_promises(running: Any, name: str, examples: settings) -> None:
-    # Here, because every process of a test run looks into this file.
+@pytest.mark.parametrize("name", ["POSITIVE", "NEGATIVE"])
+def test_the_api_keeps_what_its_description_promises(running: Any, name: str) -> None:
     import schemathesis
     from schemathesis.checks import not_a_server_error
     from schemathesis.specs.openapi.checks import positive_data_acceptance
@@ -80,7 +73,7 @@ def test_the_api_keeps_what_its_description_promises(running: Any, name: str, ex
     for found in description.get_all_operations():
         operation = found.ok()
 
-        @examples
+        @EXAMPLES
         @given(case=operation.as_strategy(mode))
         def keeps_its_promise(case: Any) -> None:
             excluded = unsaid.get(case.operation.label, [])
@@ -94,7 +87,6 @@ def test_the_api_keeps_what_its_description_promises(running: Any, name: str, ex
     assert tested > (25 if mode is schemathesis.GenerationMode.POSITIVE else 12)
 
 
-@pytest.mark.extended
 @pytest.mark.timeout(0 if CASES > 1000 else 600)
 def test_operations_in_any_order_never_fail_the_server(running: Any, llm: Any) -> None:
     """Walk through the API at random: each step may use any id that an earlier response named.

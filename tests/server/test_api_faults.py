@@ -69,19 +69,6 @@ def test_a_reader_who_leaves_a_stream_stops_the_model(running: Any, llm: Any) ->
         assert b"anaphora_turns_running 0.0" in client.get("/metrics").content
 
 
-def test_a_reader_who_leaves_during_the_prefill_stops_the_model(running: Any, llm: Any) -> None:
-    llm.silence = 60.0
-    with running.client() as client:
-        conversation = begin(client)
-        with client.stream("POST", f"/v1/conversations/{conversation}/turns", json=QUESTION) as answer:
-            # Held, for a dropped iterator would close the connection.
-            lines = answer.iter_lines()
-            assert any('"evidence"' in line for line in lines)
-            eventually(lambda: llm.requests)
-        assert llm.disconnected.wait(120)
-        eventually(lambda: only_turn(client, conversation)["status"] == "interrupted")
-
-
 def test_a_reader_who_leaves_without_streaming_stops_the_model(running: Any, llm: Any) -> None:
     llm.silence = 60.0
     address = httpx.URL(running.url)
@@ -108,19 +95,6 @@ def test_a_model_that_dies_mid_stream_ends_the_turn_with_what_was_said(running: 
         llm.die_after = None
         again = client.post(f"/v1/conversations/{conversation}/turns", json=QUESTION).text
         assert '"status":"answered"' in again
-
-
-def test_a_model_that_is_not_there_yet_is_tried_again(serve: Any, settings_for: Any, llm: Any) -> None:
-    with socket.socket() as deaf:
-        deaf.bind(("127.0.0.1", 0))  # and nobody listens
-        running = serve(settings_for(f"http://127.0.0.1:{deaf.getsockname()[1]}/v1"))
-        with running.client() as client:
-            answer = client.post("/v1/chat/completions", json=COMPLETION)
-            assert answer.status_code == 503
-            assert answer.json()["error"]["code"] == "llm_unreachable"
-            ready = client.get("/ready")
-            assert ready.status_code == 503
-            assert ready.json()["problems"]
 
 
 def test_a_turn_that_takes_too_long_is_stopped(

@@ -68,14 +68,6 @@ def test_openai_s_client_understands_the_refusal(serve: Serve, settings_for: Mak
         assert 1 <= float(client._parse_retry_after_header(caught.value.response.headers) or 0) <= 60
 
 
-def test_nobody_is_limited_until_limits_are_set(running: Any) -> None:
-    with running.client() as client:
-        for _ in range(30):
-            response = client.get("/v1/models")
-            assert response.status_code == 200
-            assert not [name for name in response.headers if "ratelimit" in name]
-
-
 def test_a_turn_is_refused_while_the_tokens_of_the_minute_are_spent(
     serve: Serve, settings_for: MakeSettings, llm: Any
 ) -> None:

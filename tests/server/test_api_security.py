@@ -22,12 +22,6 @@ def test_another_host_name_is_refused_on_loopback(running: Any, host: str) -> No
     assert answer.json()["error"]["type"] == "permission_error"
 
 
-@pytest.mark.parametrize("host", ["localhost", "localhost:7860", "127.0.0.1:1", "[::1]:7860"])
-def test_names_of_this_machine_are_answered(running: Any, host: str) -> None:
-    with running.client() as client:
-        assert client.get("/v1/models", headers={"Host": host}).status_code == 200
-
-
 @pytest.mark.parametrize(
     "headers", [{"Origin": "https://evil.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"}]
 )

@@ -286,18 +286,3 @@ def test_a_language_model_that_never_lists_its_models_is_named(
         monkeypatch.setattr(remote, "CONNECT_SECONDS", 60.0)
         assert ask(client, begin(client))["type"] == "done"
         assert client.get("/ready").status_code == 200
-
-
-def test_a_second_server_on_a_home_is_told_who_has_it(serve: Any, settings_for: Any) -> None:
-    from cli import app
-    from server.store.home import hold_home
-
-    settings = settings_for("none")
-    running = serve(settings)
-    with hold_home(settings.home), running.client() as client:
-        conversation = begin(client)
-        result = CliRunner().invoke(app, ["--home", str(settings.home), "serve", "--port", "0"])
-        assert result.exit_code != 0
-        said = " ".join((result.output + str(result.exception)).split())
-        assert f"process {os.getpid()}" in said
-        assert ask(client, conversation)["type"] == "done"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 import time
 from collections.abc import Awaitable
 
@@ -116,7 +114,7 @@ def test_settings_that_cannot_be_meant_are_refused() -> None:
             LimitsSettings.model_validate(wrong)
 
 
-def test_without_limits_nothing_is_loaded_and_nothing_refused() -> None:
+def test_without_limits_nothing_is_refused() -> None:
     async def scenario() -> None:
         limits = PrincipalLimits(LimitsSettings(jobs=1, store="redis://127.0.0.1:1"))
         for _ in range(1000):
@@ -127,14 +125,6 @@ def test_without_limits_nothing_is_loaded_and_nothing_refused() -> None:
         assert await limits.look() == ""
 
     asyncio.run(scenario())
-    code = "import sys, server.chat.limits as m, server.settings as s; m.PrincipalLimits(s.LimitsSettings()); "
-    loaded = subprocess.run(
-        [sys.executable, "-c", code + "print([name for name in ('limits', 'redis') if name in sys.modules])"],
-        capture_output=True,
-        text=True,
-        timeout=180,
-    )
-    assert loaded.stdout.strip() == "[]", loaded.stderr
 
 
 def test_visitors_of_a_web_site_spend_what_its_key_may_spend(clock: Clock) -> None:
@@ -150,8 +140,3 @@ def test_visitors_of_a_web_site_spend_what_its_key_may_spend(clock: Clock) -> No
         await limits.require_tokens(BOB)
 
     asyncio.run(scenario())
-
-
-def test_people_of_one_identity_provider_are_counted_one_by_one() -> None:
-    person = Principal("oidc:https://idp.example/ann", "ann", "reader", frozenset())
-    assert person.account == person.id

@@ -17,7 +17,6 @@ import psutil
 import pytest
 
 from server.engines import EngineFailed, LocalEngine, NoEngine, open_engine, supervisor
-from server.engines.base import EngineJob
 from server.registry import ModelNotFetched, resolve
 from server.settings import LLMSettings, Settings
 from tests.eventually import eventually
@@ -78,20 +77,6 @@ def test_an_answer_can_be_bound_to_a_json_schema(engine: LocalEngine) -> None:
 
 
 @pytest.mark.extended
-def test_two_requests_are_answered_at_once(engine: LocalEngine) -> None:
-    async def both() -> None:
-        async def one(wait: asyncio.Event, go: asyncio.Event) -> None:
-            async for _ in pieces(engine, STORY, max_tokens=30):
-                go.set()
-                await wait.wait()
-
-        a, b = asyncio.Event(), asyncio.Event()
-        # Each goes on only once the other has begun.
-        await asyncio.wait_for(asyncio.gather(one(a, b), one(b, a)), 60)
-
-    asyncio.run(both())
-
-
 def test_a_reader_who_leaves_frees_the_engine(engine: LocalEngine) -> None:
     """Four abandoned stories of 1,900 tokens cost much less work than 190 times that of 40 tokens."""
     process = psutil.Process(engine.pid)
@@ -131,16 +116,6 @@ def test_dying_mid_stream_is_an_error_at_once_and_the_next_request_is_answered(e
     before = engine.pid
     assert asyncio.run(read())
     assert engine.pid != before
-
-
-@pytest.mark.extended
-def test_a_blocking_request_waits_for_the_restart_too(engine: LocalEngine) -> None:
-    before = engine.pid
-    assert before is not None
-    os.kill(before, signal.SIGKILL)
-    eventually(lambda: engine.pid != before)
-    assert engine.chat_model().invoke("Say hello.", max_tokens=4).content
-    assert engine.healthy()
 
 
 def test_ctrl_c_in_the_terminal_leaves_the_engine_running(engine: LocalEngine) -> None:
@@ -254,30 +229,6 @@ def test_the_working_directory_stands_in_for_no_module_of_the_worker(
     with pytest.raises(EngineFailed, match=r"broken\.gguf could not be loaded"):
         LocalEngine(Settings(home=tmp_path, llm=LLMSettings(model=str(broken)))).start()
     assert not mark.exists()
-
-
-@pytest.mark.extended
-def test_lines_that_are_no_answer_do_not_silence_the_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "sitecustomize.py").write_text("print('Welcome!\\n[1]\\n{}', flush=True)")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    broken = tmp_path / "broken.gguf"
-    broken.write_bytes(b"GGUF" + b"\0" * 100)
-    with pytest.raises(EngineFailed, match=r"broken\.gguf could not be loaded"):
-        LocalEngine(Settings(home=tmp_path, llm=LLMSettings(model=str(broken)))).start()
-
-
-@pytest.mark.extended
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_supervisor_that_ends_keeps_nobody_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Nested too deeply for the parser: no ValueError, and none that anybody foresaw.
-    (tmp_path / "sitecustomize.py").write_text("print('[' * 200_000, flush=True)")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    job = EngineJob(model="none", socket=str(tmp_path / "socket"), context_tokens=512, parallel=1, threads=1)
-    watching = supervisor.Supervisor(job, tmp_path / "engine.log")
-    watching.start()
-    with pytest.raises(EngineFailed, match="no longer watched"):
-        watching.wait_ready(60)
-    watching.stop()
 
 
 def test_a_model_that_is_not_there_says_what_to_do(tmp_path: Path) -> None:

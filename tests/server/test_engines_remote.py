@@ -177,16 +177,6 @@ def test_ollama_is_asked_by_the_names_it_lists(
     assert demand_listed(tagged, ["qwen3:8b", "llama3.2:latest"]) == "llama3.2:latest"
 
 
-def test_vllm_answers_with_the_model_that_it_serves(
-    llm: FakeOpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(SERVERS, "vllm", llm.url)
-    engine = remote(tmp_path, "vllm")
-    with engine:
-        assert engine.chat_model() is not None
-    assert engine.name.startswith("openai:fake@")
-
-
 @pytest.mark.parametrize(("model", "started"), [("ollama:llama3", "ollama serve"), ("vllm", "vllm serve MODEL")])
 def test_where_no_such_server_answers_it_says_how_to_start_it(
     model: str, started: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

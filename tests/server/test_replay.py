@@ -131,14 +131,6 @@ def test_another_rewrite_runs_what_it_changes() -> None:
     assert anew.models == 1
 
 
-def test_a_first_question_is_searched_in_other_words_too() -> None:
-    trace, events = live(SCRIPT, Settings(), Conversation())
-    anew = Counting()
-    again(trace, events, anew, Settings(), rewrite="Is there a form to be faxed?")
-
-    assert "Is there a form to be faxed?" in [query.text for query in anew.collection.asked[0][0]]
-
-
 def test_other_weights_leave_the_rewrite_and_what_comes_out_the_same_alone() -> None:
     settings = Settings(retrieval=RetrievalSettings(profile={"variants": {"typed": {"lexical": 0.1, "dense": 0.1}}}))
     trace, events = live(SCRIPT, Settings())
@@ -211,26 +203,8 @@ def test_a_turn_answered_part_by_part_is_played_again_part_by_part() -> None:
     assert all({"rewrite", "search", "generate"} <= names for names in within)
 
 
-def test_a_leg_weighs_otherwise_in_a_replay_alone() -> None:
-    trace, events = live(None, Settings())
-    anew = Counting()
-    again(trace, events, anew, Settings(), weights={"rewritten.lexical": 0.0})
-
-    (asked,) = anew.collection.asked
-    (then,) = (step.inputs for step in trace.steps if step.name == "search")
-    weights = [(query.text, query.lexical, query.dense) for query in asked[0]]
-    assert any(lexical == 0 for _, lexical, _ in weights)
-    assert len(weights) == len(then["queries"])
-
-
 @pytest.mark.parametrize("name", ["typed", "typed.leaning", "nobody.dense", "clarity.dense"])
 def test_a_weight_that_no_leg_has_is_refused(name: str) -> None:
     trace, events = live(None, Settings())
     with pytest.raises(ReplayError, match="no weight"):
         again(trace, events, Counting(), Settings(), weights={name: 1.0})
-
-
-def test_a_weight_below_nothing_is_refused() -> None:
-    trace, events = live(None, Settings())
-    with pytest.raises(ReplayError, match="greater than or equal to 0"):
-        again(trace, events, Counting(), Settings(), weights={"typed.dense": -1.0})

@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 from cli import app
 from evaluation.held_out import from_reviewed, split
 from evaluation.sets import own_questions
-from papers.orconvqa.__main__ import app as orconvqa
 from rewriter.examples import read_examples
 from tests.openai_server import FakeOpenAIServer
 from tests.server.test_api_conversations import ask, begin
@@ -260,5 +259,3 @@ def test_reviewed_turns_are_pairs_and_an_evaluation_set(running: Any, tmp_path: 
     assert chosen.quotes[approved.id][0].document == "leave.md"
     assert (unanswerable.answerability, unanswerable.answer) == ("unanswerable", "Yes, to 555-0199.")
     assert unanswerable.kind == "ellipsis"
-    checked = CliRunner().invoke(orconvqa, ["--home", str(home), "check", str(out), "--collection", "docs"])
-    assert checked.exit_code == 0, checked.output

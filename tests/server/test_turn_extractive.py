@@ -95,12 +95,6 @@ def test_a_bare_link_is_not_quoted(link: str) -> None:
     assert best_sentences("Send forms by fax", evidence(f"Send forms by fax as {link} has it."))
 
 
-def test_at_most_three_and_none_twice() -> None:
-    quotes = best_sentences("parental leave lasts how long", evidence(LEAVE, LEAVE, LEAVE, LEAVE))
-
-    assert len({quote.quote for quote in quotes}) == len(quotes) <= 3
-
-
 @pytest.mark.parametrize(
     "table",
     [
@@ -122,13 +116,6 @@ def test_the_header_of_a_table_is_never_quoted(table: str) -> None:
         else "The request limit depends on the plan:"
     ]
     assert not any("Plan" in quote or "--" in quote or "==" in quote for quote in quotes if quote not in led)
-
-
-def test_an_item_of_a_list_is_quoted_whole() -> None:
-    item = "- `max_age`: for how long browsers keep CORS answers, in seconds. Defaults to `600`."
-    passages = evidence(f"Arguments:\n\n- `origins`: who may call.\n{item}\n- `other`: nothing.")
-
-    assert [one.quote for one in best_sentences("How long do browsers keep CORS answers?", passages)] == [item]
 
 
 PRICES = "What it costs.\n\n| Plan | Price | Users |\n|---|---|---|\n| free | 0 | 1 |\n| large | 9 | 200 |\n\nBye."
@@ -219,15 +206,6 @@ def test_whoever_asks_for_an_example_is_not_told_again_what_was_said(question: s
     assert [quote.quote for quote in only] in ([], ["Charts hold values."])
 
 
-def test_what_was_said_is_known_behind_an_answer_that_is_no_history() -> None:
-    first, second = "An example of leave is a long one.", "Another example of leave is a short one."
-    said = (Message("user", "and leave?"), Message("assistant", first), Message("user", "which leave"))
-    turns = engine(collection=FakeCollection(texts=(f"{first} {second}",)))
-    assert done(play(turns, "an example of leave")).citations[0].quote == first
-    end = done(play(turns, "an example of leave", conversation=Conversation(said)))
-    assert end.citations[0].quote == second
-
-
 OFFICE = "The office is upstairs. Mrs Okafor runs it. Ring twice.\n\nIt closes at noon. On Sundays nobody is there."
 
 
@@ -254,12 +232,6 @@ def test_where_no_sentence_is_likely_more_is_quoted_with_a_doubt_and_nothing_whe
     assert nearest_sentences("Who is the boss?", evidence(OFFICE), chances=chances_of(0, 0.001, 0, 0, 0)) == ([], False)
 
 
-def test_a_likely_sentence_is_doubted_where_the_whole_search_hardly_answers() -> None:
-    chances = chances_of(0.01, 0.9, 0, 0, 0)
-    for odds, sure in ((Chances(0.95, 0.01, 0.04), True), (Chances(0.5, 0.01, 0.49), False)):
-        assert nearest_sentences("Who is the boss?", evidence(OFFICE), chances=chances, odds=odds)[1] == sure
-
-
 @pytest.mark.parametrize(
     ("harder", "easier"),
     [
@@ -273,21 +245,6 @@ def test_of_amounts_and_yes_or_no_quotes_are_less_sure(harder: str, easier: str)
     assert sureness(easier, 0.6, Chances(0.8, 0.02, 0.18), 2.0) < sureness(easier, 0.6, odds, 2.0)
     assert sureness(easier, 0.3, odds, 2.0) < sureness(easier, 0.6, odds, 2.0) < sureness(easier, 0.6, odds, 5.0)
     assert 0 < sureness(easier, 0.0, Chances(0, 0, 1), float("-inf")) < sureness(easier, 1.0, odds, float("inf")) < 1
-
-
-@pytest.mark.parametrize(
-    ("question", "answered", "sure"),
-    [
-        ("Can the form be sent by fax?", 0.95, True),
-        ("Can the form be sent by fax?", 0.85, False),
-        ("Who sends the form?", 0.95, False),
-    ],
-)
-def test_quotes_that_were_not_read_are_sure_if_words_match_and_the_search_found_an_answer(
-    question: str, answered: float, sure: bool
-) -> None:
-    quotes = nearest_sentences(question, evidence(OTHER, FAX), odds=Chances(answered, 0.0, 1 - answered))
-    assert (quotes[0][0].n, quotes[1]) == (2, sure)
 
 
 @pytest.mark.parametrize("answered", [0.0, 1.0])

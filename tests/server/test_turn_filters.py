@@ -49,31 +49,21 @@ def filtered(text: str, cuts: Sequence[int] = (), passages: Sequence[Any] = EVID
 TOKENS = [
     "<cannot_answer>",
     "cannot_answer",
-    "CANNOT_ANSWER.",
-    "Cannot_Answer!",
     "**cannot_answer**",
-    "`<cannot_answer>`",
-    '"cannot_answer"',
     "cannot\\_answer",
     "<cannot answer>",
     "< cannot _ answer >",
-    "[cannot-answer]",
-    "(cannot_answer)",
-    "</cannot_answer>",
     "<cannot_answer/>",
     "&lt;cannot_answer&gt;",
     "cannot_answercannot_answer",
-    "<CannotAnswer>",
     "\n\n<cannot_answer>",
     "cannot__answer",
 ]
 PROSE = [
     "I cannot answer this.",
-    "You cannot, answer that?",
     "cannot answers",
     "a < b",
     "<canvas> and [candy] can",
-    "cannot",
     "We cannot",
     "*canned* _can_",
 ]
@@ -87,11 +77,6 @@ def test_a_token_alone_leaves_nothing(token: str) -> None:
 @pytest.mark.parametrize("token", [*TOKENS, "cannot_answer"])
 def test_a_token_after_text_is_removed_with_the_blank_before_it(token: str) -> None:
     assert shown(f"Leave lasts ten weeks. {token}") == ("Leave lasts ten weeks.", True)
-
-
-@pytest.mark.parametrize("alone", ["cannot answer", "Cannot answer.", " **CANNOT ANSWER** \n"])
-def test_the_bare_words_alone_are_a_refusal(alone: str) -> None:
-    assert shown(alone) == ("", True)
 
 
 @pytest.mark.parametrize("text", PROSE)
@@ -164,8 +149,6 @@ def test_saying_that_the_answer_is_there_is_cut(opening: str) -> None:
         "The passages do not contain the answer to this question.",
         "The passages do not say",
         "No, the passages don't mention the price.",
-        "Unfortunately, the provided documents do not specify a limit. Try 16 MB.",
-        "None of the passages says so.",
         "There is no information about the price in the passages.",
     ],
 )
@@ -215,10 +198,6 @@ def test_lines_that_are_headers_are_left_out() -> None:
 )
 def test_what_may_be_an_answer_stays(text: str) -> None:
     assert filtered(text) == text
-
-
-def test_without_evidence_everything_stays() -> None:
-    assert filtered("[1] Leave\n", passages=()) == "[1] Leave\n"
 
 
 @settings(deadline=None, max_examples=100)

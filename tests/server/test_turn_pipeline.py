@@ -137,21 +137,6 @@ def test_after_a_refusal_the_model_is_not_heard_further() -> None:
     assert model.closed == [True]
 
 
-def test_a_refusal_after_an_answer_leaves_the_answer() -> None:
-    end = done(play(engine(["Parental leave lasts ten weeks [1]. ", "<cannot_", "answer>"])))
-
-    assert (end.status, end.answer) == ("answered", "Parental leave lasts ten weeks [1].")
-
-
-def test_an_answer_nothing_supports_carries_a_warning() -> None:
-    end = done(play(engine(["The mayor of Springfield studied medieval falconry [1]."], style="full")))
-
-    assert end.status == "answered"
-    assert "check it" in end.warning
-    # Of the answer; what stands below it is quoted.
-    assert not end.support[0].supported
-
-
 def test_below_an_answer_nothing_supports_the_nearest_sentences_are_quoted() -> None:
     said = "The mayor of Springfield studied medieval falconry [1]."
     end = done(play(engine([said], style="full"), "How long does parental leave last?"))
@@ -333,13 +318,6 @@ def test_reranking_needs_a_stand_alone_question(how: Any, first: bool, follow_up
         assert [one.text for one in evidence.passages] == ([FAX, LEAVE] if expected else [LEAVE, FAX])
 
 
-def test_a_filter_reaches_the_search() -> None:
-    collection = FakeCollection()
-    play(engine(["x"], collection=collection), where={"domain": "dmv"})
-
-    assert collection.asked[0][1] == {"domain": "dmv"}
-
-
 def test_the_steps_are_told_with_content_apart() -> None:
     tracing = Tracing(content=True)
     turns = engine(["Ten weeks [1]."], reranker=Reversing())
@@ -352,20 +330,6 @@ def test_the_steps_are_told_with_content_apart() -> None:
     assert "How long is leave?" not in str([dict(step.values) for step in steps])
     assert LEAVE in str(steps[-1].prompt)
     assert steps[-1].output["text"] == "Ten weeks [1]."
-
-
-def test_many_turns_run_at_once() -> None:
-    turns = engine(["Parental leave ", 0.05, "lasts ten weeks [1]."])
-
-    async def crowd() -> list[Event]:
-        async def one() -> Event:
-            return [event async for event in turns.run(TurnInput(question="How long?", collection="docs"))][-1]
-
-        return await asyncio.gather(*(one() for _ in range(50)))
-
-    assert {event.answer for event in asyncio.run(crowd()) if isinstance(event, DoneEvent)} == {
-        "Parental leave lasts ten weeks [1]."
-    }
 
 
 def test_batch_commands_search_as_a_turn_does() -> None:

@@ -95,15 +95,6 @@ def test_an_unusable_response_is_asked_again_with_the_reason(batches: Batches) -
     assert 'It needs a list "propositions".' in again[0]["body"]["messages"][-1]["content"]
 
 
-def test_the_same_responses_twice_count_once(batches: Batches) -> None:
-    batches.call()
-    answered(batches.requests, batches.responses)
-    batches.call()
-    before = batches.folder.journal.read_bytes()
-    batches.call()
-    assert batches.folder.journal.read_bytes() == before
-
-
 def test_failed_requests_are_asked_again(batches: Batches) -> None:
     batches.call()
     rows = [json.loads(line) for line in batches.requests.read_text().splitlines()]
@@ -117,17 +108,6 @@ def test_failed_requests_are_asked_again(batches: Batches) -> None:
     again = [json.loads(line) for line in batches.requests.read_text().splitlines()]
     assert len(again) == 3
     assert all(len(row["body"]["messages"]) == 2 for row in again), "there is no answer to complain about"
-
-
-def test_a_refusal_is_an_answer(batches: Batches) -> None:
-    batches.call()
-    rows = [json.loads(line) for line in batches.requests.read_text().splitlines()]
-    message = {"role": "assistant", "content": None, "refusal": "I cannot."}
-    lines = [{"custom_id": row["custom_id"], "response": {"body": {"choices": [{"message": message}]}}} for row in rows]
-    batches.responses.write_text("".join(json.dumps(row) + "\n" for row in lines))
-    facts = batches.call()
-    assert facts.steps["propositions"].verdicts == {"refused": 3}
-    assert facts.dialogs == 0
 
 
 @pytest.mark.parametrize("line", ["{", '{"custom_id": 7}', '{"custom_id": "abc"}', '"text"'])

@@ -44,11 +44,6 @@ def test_lists_follow_the_documents_and_may_span_them() -> None:
     assert unused == 0
 
 
-def test_a_short_rest_joins_the_list_before_it() -> None:
-    lists, _ = make_lists(numbered(31, "a"), 10, 0)
-    assert [len(one.propositions) for one in lists] == [10, 10, 11]
-
-
 def test_what_several_sides_say_is_in_no_list() -> None:
     names = [f"d{number}" for number in range(12)]
     everything = [one for name in names for one in numbered(5, name)]
@@ -108,13 +103,7 @@ def test_after_a_rejected_pair_the_next_question_stands_alone() -> None:
     assert [(one.what, one.reason) for one in assembled.rejected] == [("pair", "not accepted")]
 
 
-def test_the_first_question_that_is_left_stands_alone() -> None:
-    assembled = made(wordings=("How much is it?", *WORDINGS[1:]))
-    assert texts(assembled)[0] == "What does a parking permit cost?"
-
-
 ALONE = tuple(pair.question for pair in DRAFT.pairs)
-LONGER = Draft((*DRAFT.pairs, Pair("Who sells a parking permit?", "The clerk sells it online.", (1,))))
 
 
 def test_a_wording_that_is_another_question_is_given_up() -> None:
@@ -130,12 +119,6 @@ def test_the_same_answer_is_given_once() -> None:
     assert [(one.what, one.reason) for one in assembled.rejected] == [("pair", "answer repeated")]
 
 
-def test_what_the_model_worded_is_left_to_it() -> None:
-    some = (ALONE[0], "How do I order it?", ALONE[2], LONGER.pairs[3].question)
-    assembled = made(LONGER, some, (*GROUNDED, Grounding((1,), True)))
-    assert texts(assembled) == list(some)
-
-
 @pytest.mark.parametrize("written_from", [(0,), ()])
 def test_misnumbered_facts_are_mended_by_what_the_answer_says(written_from: tuple[int, ...]) -> None:
     draft = Draft((Pair("What is the price of a permit?", "A parking permit costs $35 a year.", written_from),))
@@ -143,19 +126,6 @@ def test_misnumbered_facts_are_mended_by_what_the_answer_says(written_from: tupl
     (question,) = assembled.dialog.questions()
     assert question.relevant == (MATERIAL.propositions[0].id,)
     assert assembled.regrounded == 1
-
-
-def test_an_answer_that_no_fact_says_stays_rejected() -> None:
-    draft = Draft((Pair("What is the price of a permit?", "A parking permit costs $350 a year.", (0,)),))
-    assembled = made(draft, ("",), (Grounding((2,), True),))
-    assert assembled.dialog is None
-    assert [one.reason for one in assembled.rejected] == ["number not covered"]
-
-
-def test_no_pair_left_is_no_dialog() -> None:
-    assembled = made(groundings=[Grounding((), True)] * 3)
-    assert assembled.dialog is None
-    assert {one.reason for one in assembled.rejected} == {"no proposition"}
 
 
 def test_a_question_asked_before_is_a_near_duplicate() -> None:

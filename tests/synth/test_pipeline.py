@@ -88,23 +88,6 @@ def test_no_document_is_on_two_sides(run: Run, town: Any, folder: Folder) -> Non
     assert not on_side["dev"] & on_side["test"]
 
 
-def test_rows_name_their_model_seed_and_prompt_versions(run: Run, town: Any, folder: Folder) -> None:
-    from synth.tasks import chat_prompt
-
-    run(town, SynthPlan(list_size=4, seed=7))
-    for dialog in dialogs_of(folder):
-        assert (dialog.model, dialog.seed) == ("scripted", 7)
-        assert dialog.prompts == {
-            name: chat_prompt(name).version for name in ("propositions", "dialog", "contextualise", "ground")
-        }
-
-
-def test_thanks_are_turns_that_no_proposition_answers(run: Run, town: Any, folder: Folder) -> None:
-    run(town)
-    last = [dialog.turns[-2] for dialog in dialogs_of(folder)]
-    assert {(turn.text, turn.kind, turn.relevant) for turn in last} == {("Thanks!", "thanks", ())}
-
-
 def test_a_second_run_asks_nothing_and_writes_the_same(run: Run, town: Any, folder: Folder) -> None:
     run(town)
     before = {path.name: path.read_bytes() for path in folder.path.iterdir() if path.is_file()}

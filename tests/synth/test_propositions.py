@@ -60,15 +60,6 @@ def test_a_window_splits_no_row() -> None:
         assert sum(whole in part for part in parts) == 1
 
 
-def test_windows_hold_everything_once_and_in_order() -> None:
-    spans = [
-        (piece.start, piece.end) for window in windows(document("d.md", LIST), 20, count) for piece in window.pieces
-    ]
-    assert spans == sorted(spans)
-    held = " ".join(LIST[start:end] for start, end in spans)
-    assert [word for word in held.split() if word.isalpha()] == [word for word in LIST.split() if word.isalpha()]
-
-
 @settings(deadline=None)
 @given(st.text(alphabet="ab. \n-|`#1", max_size=300), st.integers(1, 30))
 def test_windows_of_any_text_hold_every_word_once(text: str, tokens: int) -> None:
@@ -125,11 +116,6 @@ def test_a_proposition_is_aligned_to_the_sentence_it_says(
     assert source in SOURCE[found.start : found.end]
 
 
-def test_what_no_sentence_says_is_not_aligned(window: DocumentWindow) -> None:
-    assert aligned(window, "Swimming pools open in early summer.") is None
-    assert aligned(window, "Parental leave.") is None
-
-
 @pytest.mark.parametrize(
     ("proposition", "reason"),
     [
@@ -154,14 +140,6 @@ def test_what_the_source_lacks_is_refused(window: DocumentWindow, proposition: s
     found = aligned(window, proposition)
     assert found is not None
     assert refusal(proposition, window, found) == reason
-
-
-def test_a_heading_is_no_proposition_even_where_a_sentence_says_it() -> None:
-    (window,) = windows(document("d.md", SOURCE, "You do not need a stamp"), 100, count)
-    said = "You do not need a stamp."
-    found = aligned(window, said)
-    assert found is not None
-    assert refusal(said, window, found) == "no statement"
 
 
 def test_left_out_sentences_are_kept_apart_with_their_reason(window: DocumentWindow) -> None:

@@ -27,7 +27,6 @@ from synth.tasks import (
     RunBusy,
     Sampling,
     Task,
-    TaskProgress,
     TaskRunner,
     read_json,
 )
@@ -73,13 +72,6 @@ def settle(journal: Journal) -> Settle:
             return TaskRunner(journal, SAMPLING, asker, attempts=attempts, report=report).settle(tasks), model
 
     return run
-
-
-def test_an_answer_of_the_right_form_is_good(settle: Settle) -> None:
-    (outcome,), model = settle(lambda _: '{"names": ["Ann"]}', task())
-    assert (outcome.verdict, outcome.value) == ("good", ["Ann"])
-    assert model.options[0]["response_format"]["json_schema"]["schema"] == SCHEMA
-    assert {model.options[0][name] for name in ("max_tokens", "temperature", "seed")} == {50, 0.0, 3}
 
 
 def test_a_wrong_answer_is_asked_again_with_the_reason(settle: Settle) -> None:
@@ -206,20 +198,6 @@ def test_so_many_requests_are_out_as_wanted_and_no_more(settle: Settle) -> None:
     assert max(most) == 3
 
 
-def test_progress_tells_items_failures_and_tokens(settle: Settle) -> None:
-    told: list[TaskProgress] = []
-    settle(lambda m: "no" if "bad" in m[1].content else '{"names": []}', task("bad"), task("a"), report=told.append)
-    assert (told[0].done, told[0].total) == (0, 2)
-    assert (told[-1].done, told[-1].failed, told[-1].tokens_in, told[-1].tokens_out) == (2, 1, 40, 20)
-
-
-def test_a_question_asked_otherwise_is_another_question() -> None:
-    keys = {task().key(Sampling(model, temperature, seed)) for model, temperature, seed in
-            (("a", 0.0, 0), ("b", 0.0, 0), ("a", 0.5, 0), ("a", 0.0, 1))}  # fmt: skip
-    assert len(keys) == 4
-    assert task("x").key(SAMPLING) != task("y").key(SAMPLING)
-
-
 def test_the_journal_has_one_owner(journal: Journal, tmp_path: Path) -> None:
     with pytest.raises(RunBusy, match="another folder"):
         Journal(tmp_path / "journal.jsonl")
@@ -253,13 +231,6 @@ def test_a_torn_line_is_cut_and_its_item_asked_again(tmp_path: Path) -> None:
     with Journal(path) as journal:
         assert len(journal.answers("k")) == 1
     assert path.read_text() == f"{line}\n"
-
-
-def test_lines_that_are_no_answers_are_counted_and_passed_over(tmp_path: Path) -> None:
-    path = tmp_path / "journal.jsonl"
-    path.write_text('{"key": "k", "attempt": 0, "step": "s", "item": "i"}\n\x00\x00garbage\n[1]\n')
-    with Journal(path) as journal:
-        assert (len(list(journal)), journal.unreadable) == (1, 2)
 
 
 KILLED = """
@@ -317,9 +288,3 @@ def test_a_run_that_is_killed_goes_on_where_it_was(tmp_path: Path, how: signal.S
 )
 def test_json_is_found_and_repaired(text: str, names: list[str]) -> None:
     assert read_json(text, SCHEMA)["names"] == names
-
-
-@pytest.mark.parametrize("text", ["", "   \n\n", "No.", "42", "null", "[" * 5000, "x" * 500_000])
-def test_text_without_an_object_is_unreadable(text: str) -> None:
-    with pytest.raises(InvalidAnswer):
-        read_names(read_json(text, {"type": "object", "properties": {}}))

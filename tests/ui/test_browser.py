@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -150,38 +149,6 @@ def test_other_search_words_run_the_turn_again(visitor: Visitor, site: Site) -> 
     page.wait_for_selector(f'.turn:last-child[data-state="answered"]:not([data-turn="{leaning}"])')
     assert "as a new question" in visitor.last(".searched > summary")
     assert page.locator('.turn:last-child [data-action="search-alone"]').count() == 0
-
-
-@pytest.mark.extended
-def test_several_conversations_are_found_by_day_and_deleted_at_once(visitor: Visitor) -> None:
-    page = visitor.page
-    for n in range(3):
-        if n:
-            page.click("[data-action=new]")
-            page.wait_for_selector(".welcome h1")
-        visitor.ask("How often should I descale the kettle?")
-    page.fill("#find", "1999-12-31")
-    page.wait_for_selector(".rail .nothing")
-    page.fill("#find", time.strftime("%Y-%m descale"))
-    page.wait_for_selector(".conversation >> nth=2")
-    assert page.locator(".conversation .pick").first.is_hidden()
-    assert re.fullmatch(r".* 20\d\d.*:\d\d.*", page.inner_text(".conversation:first-child time")), "alike but for this"
-    page.click("[data-action=choose]")
-    before = page.locator(".conversation").count()
-    page.check(".conversation >> nth=0 >> .pick")
-    page.focus(".conversation >> nth=1 >> .pick")
-    page.keyboard.press("Space")
-    assert violations(page) == []
-    page.once("dialog", lambda dialog: dialog.dismiss())
-    page.click("[data-action=delete-chosen]")
-    assert page.locator(".conversation").count() == before
-    page.once("dialog", lambda dialog: dialog.accept())
-    page.click("[data-action=delete-chosen]:text('(2)')")
-    page.wait_for_selector("[data-action=choose][aria-pressed=false]")
-    page.wait_for_selector(f".conversation >> nth={before - 2}", state="detached")
-    assert page.locator(".conversation").count() == before - 2
-    assert page.locator("[data-action=delete-chosen]").is_hidden()
-    page.wait_for_selector(".welcome h1")
 
 
 @pytest.mark.extended
@@ -452,6 +419,7 @@ def test_a_question_in_parts_shows_where_it_is_and_can_be_stopped(visitor: Visit
     assert "Once upon a time" in kept.answer
 
 
+@pytest.mark.extended
 def test_a_turn_goes_on_while_its_page_is_reloaded_and_is_found_again(visitor: Visitor, site: Site) -> None:
     page = visitor.page
     page.fill("#question", "Another story about the kettle")
@@ -626,6 +594,7 @@ def test_a_phone_has_drawers_and_no_sideways_scrolling(browser: Browser, site: S
     context.close()
 
 
+@pytest.mark.extended
 def test_the_page_can_be_used_by_keyboard(visitor: Visitor) -> None:
     page = visitor.page
     page.keyboard.type("How often")
@@ -639,21 +608,6 @@ def test_the_page_can_be_used_by_keyboard(visitor: Visitor) -> None:
     page.keyboard.press("Enter")
     page.wait_for_selector(".source.selected")
     assert page.evaluate("document.activeElement.classList.contains('source')")
-
-
-@pytest.mark.extended
-def test_a_damaged_collection_says_so_in_one_line(visitor: Visitor, site: Site) -> None:
-    note, page = visitor.page.locator(".rail .damaged"), visitor.page
-    assert not note.is_visible()
-    pointer = site.service.core.opened.root / "docs" / "current"
-    named = pointer.read_text("ascii")
-    try:
-        pointer.write_bytes(b"\x00")
-        page.reload()
-        note.wait_for(state="visible")
-        assert note.inner_text().startswith("Files of this collection are damaged: an older version answers")
-    finally:
-        pointer.write_text(named, "ascii")
 
 
 @pytest.mark.extended
@@ -674,6 +628,7 @@ def test_a_place_in_a_pdf_opens_its_page_with_the_place_framed(site: Site, visit
     assert visitor.page.locator(".reader mark").count() == 1
 
 
+@pytest.mark.extended
 def test_links_and_markers_lead_to_documents_and_say_what_these_mean(visitor: Visitor) -> None:
     page = visitor.page
     visitor.open("/?collection=docs&document=moths.md&at=0-0")
@@ -731,20 +686,6 @@ def test_a_question_waits_for_a_server_that_is_away(visitor: Visitor) -> None:
     page.context.set_offline(False)
     assert all("ERR_INTERNET_DISCONNECTED" in complaint for complaint in visitor.complaints)
     visitor.complaints.clear()
-
-
-@pytest.mark.extended
-def test_a_question_that_is_refused_stays_where_it_was_written(visitor: Visitor) -> None:
-    page, long = visitor.page, "How often? " * 400
-    page.fill("#question", long)
-    page.press("#question", "Enter")
-    page.wait_for_selector(".held:visible")
-    assert page.inner_text(".held span") == "The question has 4,399 characters; 4,000 are allowed. Shorten it."
-    assert page.input_value("#question") == long.strip()
-    assert page.locator(".turn").count() == 0
-    page.wait_for_selector(".welcome h1")
-    visitor.ask("How often should I descale it?")
-    assert not page.locator(".held").is_visible()
 
 
 @pytest.mark.extended

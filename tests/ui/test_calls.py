@@ -10,10 +10,9 @@ import pytest
 
 from server.access import Principal, Role
 from server.chat import ConversationSummary, Job, TurnRequest
-from server.chat.suggestions import pick, question_of
+from server.chat.suggestions import question_of
 from server.store.records import FileResult
 from tests.serving import Running
-from tests.ui.test_turns import text_of
 from ui.calls import answered, grouped, job_problems, job_words, jobs_html
 
 
@@ -76,10 +75,6 @@ def test_a_call_that_cannot_be_answered_says_why(shared: Running, name: str, dat
     answer = call(shared, name, data)
     assert list(answer) == ["error"]
     assert answer["error"].endswith(".")
-
-
-def test_what_a_call_does_not_ask_for_is_passed_over(shared: Running) -> None:
-    assert call(shared, "list_conversations", {"query": "", "self": "x", "of a page to come": 1}).keys() == {"html"}
 
 
 def test_deleting_what_is_gone_is_no_error(shared: Running) -> None:
@@ -182,16 +177,6 @@ def test_conversations_are_grouped_by_day() -> None:
 )
 def test_only_headings_that_are_questions_are_asked(heading: str, question: str | None) -> None:
     assert question_of(heading) == question
-
-
-def test_examples_come_from_different_documents() -> None:
-    texts = [
-        text_of("A", ("Colour table", "x"), ("Why mix colours?", "x"), ("Is red red?", "x")),
-        text_of("B", ("What is a mill", "x")),
-        text_of("C", ("", "x")),
-    ]
-    found = [(one.question, one.title) for one in pick(texts, 3)]
-    assert found == [("Why mix colours?", "A"), ("What is a mill?", "B"), ("Is red red?", "A")]
 
 
 def test_the_welcome_says_how_much_is_there_or_how_to_fill_it(shared: Running) -> None:

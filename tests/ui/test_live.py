@@ -173,15 +173,6 @@ def test_a_malformed_question_is_dropped(shared: Running, live: LiveTurns) -> No
         assert pictures(shared, live, data) == []
 
 
-def test_search_words_and_the_replaced_turn_reach_the_service(shared: Running, live: LiveTurns) -> None:
-    first = pictures(shared, live, question())[-1]
-    again = question(conversation=first["conversation"], instead_of=first["turn"], search_for="train tickets")
-    shown = pictures(shared, live, again)[-1]
-    assert [turn.versions for turn in turns_of(shared, first["conversation"])] == [(first["turn"], shown["turn"])]
-    assert "train tickets" in shown["html"]
-    assert "your words" in shown["html"]
-
-
 def test_a_stream_name_in_use_is_refused(shared: Running, live: LiveTurns, gate: threading.Event) -> None:
     async def run() -> Picture:
         stream, _, _ = await begun(shared, live)

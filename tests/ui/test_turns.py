@@ -9,7 +9,6 @@ import pytest
 
 from index.documents import Hit
 from server.chat import (
-    ErrorEvent,
     Event,
     FoldEvent,
     NearestEvent,
@@ -20,11 +19,11 @@ from server.chat import (
     SupportEvent,
     TokenEvent,
 )
-from server.chat.documents import DocumentText, LinkView
+from server.chat.documents import DocumentText
 from server.turn.events import Alternative
 from tests.server.turn_fakes import FakeCollection, passage
 from tests.server.turn_playing import engine, play
-from ui.source_panel import anchored, document_link, ranking_name, reader_html, sources_html
+from ui.source_panel import anchored, document_link, reader_html, sources_html
 from ui.turns import TurnView, describe
 
 
@@ -261,28 +260,6 @@ def test_dropped_citations_and_a_cut_answer_are_told() -> None:
     assert "was cut" in view.html()
 
 
-def test_a_warning_is_shown_as_text() -> None:
-    view = played("Yes [1].")
-    assert view.done is not None
-    assert "Check <b>" not in view.html()
-    view.add(view.done.model_copy(update={"warning": "Check <b> this."}))
-    assert '<p class="banner warning">Check &lt;b&gt; this.</p>' in view.html()
-
-
-def test_a_turn_that_failed_before_its_first_word_shows_only_the_error() -> None:
-    view = TurnView("key", "q", "docs")
-    error: Event = ErrorEvent(turn_id="t", conversation_id=None, code="llm_unreachable", message="Start it again.")
-    view.add(error)
-    assert "Start it again." in view.html()
-    assert view.sources_html() == ""
-
-
-def test_rankings_are_named_in_words() -> None:
-    assert ranking_name("typed/bm25") == "typed question, keywords"
-    assert ranking_name("rerank") == "cross-encoder"
-    assert ranking_name("other/dense") == "other, meaning"
-
-
 def test_the_reader_shows_the_place_and_counts_what_it_leaves_out() -> None:
     document = text_of("long.txt", *((str(n), f"Sentence {n}. " * 200) for n in range(60)))
     start = document.text.index("Sentence 30.")
@@ -299,12 +276,6 @@ def test_the_reader_takes_any_place(place: tuple[int, int]) -> None:
     assert "it twice" in reader_html(text_of("a.md", ("Use", "Boil it twice. Then wait.")), *place)
 
 
-def test_a_flowing_text_breaks_at_paragraphs_only() -> None:
-    html = reader_html(text_of("b.pdf", ("1", "A first line\nand a second. Then\n\nanother part."), page=4), 0, 0)
-    assert "flowing" in html
-    assert "Then<br><br>another part." in html
-
-
 def test_links_to_documents_lead_into_the_reader_and_others_stay_as_they_are() -> None:
     text = '[b](b.md#part "x") and [c](c.md) <a href="?collection=docs&document=d.md" class="inside">d</a> [e](?at=1)'
     document = text_of("a.md", ("Part [1] of it", text))
@@ -315,14 +286,6 @@ def test_links_to_documents_lead_into_the_reader_and_others_stay_as_they_are() -
     ]
     assert anchored(document, "part-1-of-it") == (0, len(text))
     assert anchored(document, "gone") == (0, 0)
-
-
-def test_words_that_were_links_lead_into_the_reader() -> None:
-    document = text_of("a.html", ("A", "Go to **the rest** now."))
-    linked = (LinkView(start=3, end=18, document_id='b".html', anchor="part"),)
-    html = reader_html(document.model_copy(update={"linked": linked}), 0, 23, None, "docs")
-    assert re.findall(r"<a [^>]*>([^<]*)</a>", html) == ["to ", "the rest"]
-    assert 'document=b%22.html&amp;at=0-0&amp;part=part" class="inside"' in html
 
 
 def test_a_source_that_is_no_web_address_is_no_link() -> None:

@@ -280,6 +280,7 @@ def test_a_run_is_watched_compared_promoted_and_rolled_back(bench: Page, site: S
     assert page.locator("img").count() == 0
 
 
+@pytest.mark.extended
 def test_health_shows_numbers_and_what_found_nothing(bench: Page, site: Site) -> None:
     from server.chat import TurnRequest
 

@@ -6,8 +6,9 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from plugins.bots import BotSettings
-from plugins.bots.client import CONSENT, BotClient
-from plugins.bots.threads import BotAnswer, safe_address
+from plugins.bots.threads import CONSENT, BotAnswer, Threads, keep_answering, safe_address
+from server.chat import ChatService
+from text.modules import need_extra
 from text.sanitize import sanitize_line
 
 if TYPE_CHECKING:
@@ -19,20 +20,28 @@ _MENTION = re.compile(r"<@[!&]?\d+>")
 RATE, CHOOSE, HAND_OVER, SEND = "anaphora:rate:", "anaphora:choose:", "anaphora:person:", "anaphora:send:"
 
 
-async def run(threads: BotClient, settings: BotSettings) -> None:
-    """Answer until cancelled."""
+async def answer(service: ChatService) -> None:
+    """Answer mentions and direct messages in Discord, over its gateway, until cancelled; nothing without a token."""
+    own = service.settings.of(BotSettings)
+    if own.discord_token.get_secret_value():
+        await keep_answering(service, "discord", lambda threads: run(threads, own))
+
+
+async def run(threads: Threads, settings: BotSettings) -> None:
+    """Answer until cancelled. Raises MissingExtra, and what discord.py raises."""
+    need_extra("discord", "The Discord bot", "discord")
     async with make_client(threads) as client:
         await client.start(settings.discord_token.get_secret_value())
 
 
-def make_client(threads: BotClient) -> discord.Client:
+def make_client(threads: Threads) -> discord.Client:
     """Return a client that answers mentions, direct messages, further questions in its threads, and its buttons."""
     import discord
 
     intents = discord.Intents(guilds=True, messages=True, message_content=True)
     client = discord.Client(intents=intents, allowed_mentions=discord.AllowedMentions.none())
 
-    async def answer(channel: Any, person: int, text: str) -> None:
+    async def reply_to(channel: Any, person: int, text: str) -> None:
         async with channel.typing():
             reply = await threads.answer(f"discord:{channel.id}", f"discord:{person}", text)
         *parts, last = pieces(reply)
@@ -54,7 +63,7 @@ def make_client(threads: BotClient) -> discord.Client:
             if not mentioned:
                 return
             channel = await message.create_thread(name=sanitize_line(text)[:TITLE_CHARS])
-        await answer(channel, message.author.id, text)
+        await reply_to(channel, message.author.id, text)
 
     @client.event
     async def on_interaction(pressed: discord.Interaction) -> None:
@@ -76,7 +85,7 @@ def make_client(threads: BotClient) -> discord.Client:
             at = pressed.message.id if pressed.message else 0
             if threads.is_new(f"discord:{at}:chosen"):
                 # A label is cut; the number of an alternative is an answer to a question back.
-                await answer(channel, pressed.user.id, name.removeprefix(CHOOSE))
+                await reply_to(channel, pressed.user.id, name.removeprefix(CHOOSE))
 
     return client
 

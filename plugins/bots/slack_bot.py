@@ -8,9 +8,9 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from plugins.bots import BotSettings
-from plugins.bots.client import CONSENT, BotClient
-from plugins.bots.threads import BotAnswer, safe_address
-from server.chat import Rating
+from plugins.bots.threads import CONSENT, BotAnswer, Threads, keep_answering, safe_address
+from server.chat import ChatService, Rating
+from text.modules import need_extra
 from text.sanitize import sanitize_line
 
 if TYPE_CHECKING:
@@ -24,8 +24,16 @@ RATE, CHOOSE, HAND_OVER = "anaphora-rate", "anaphora-choose", "anaphora-person"
 ASK = "Ask a person"
 
 
-async def run(threads: BotClient, settings: BotSettings, api: str = "https://slack.com/api/") -> None:
-    """Answer until cancelled."""
+async def answer(service: ChatService) -> None:
+    """Answer mentions and direct messages in Slack, over its socket mode, until cancelled; nothing without a token."""
+    own = service.settings.of(BotSettings)
+    if own.slack_bot_token.get_secret_value():
+        await keep_answering(service, "slack", lambda threads: run(threads, own))
+
+
+async def run(threads: Threads, settings: BotSettings, api: str = "https://slack.com/api/") -> None:
+    """Answer until cancelled. Raises MissingExtra, and what Slack's library raises."""
+    need_extra("slack", "The Slack bot", "slack_bolt", "aiohttp")
     from slack_bolt.adapter.socket_mode.async_handler import AsyncSocketModeHandler
     from slack_bolt.async_app import AsyncApp
     from slack_sdk.web.async_client import AsyncWebClient
@@ -41,10 +49,10 @@ async def run(threads: BotClient, settings: BotSettings, api: str = "https://sla
         await handler.close_async()  # type: ignore[no-untyped-call]
 
 
-def add_handlers(app: AsyncApp, threads: BotClient) -> None:
+def add_handlers(app: AsyncApp, threads: Threads) -> None:
     """Let an app answer mentions, direct messages, further questions in its threads, and its buttons."""
 
-    async def answer(client: Any, team: str, channel: str, at: str, person: str, text: str) -> None:
+    async def reply_to(client: Any, team: str, channel: str, at: str, person: str, text: str) -> None:
         # Slack would ask the addresses in an answer by itself, and so tell others what a document made it write.
         still = {"unfurl_links": False, "unfurl_media": False}
         message = await client.chat_postMessage(channel=channel, thread_ts=at, text=WAITING, **still)
@@ -62,7 +70,7 @@ def add_handlers(app: AsyncApp, threads: BotClient) -> None:
             return
         text = question(event["text"])
         if text and threads.is_new(f"slack:{channel}:{event['ts']}"):
-            await answer(client, team, channel, at, event["user"], text)
+            await reply_to(client, team, channel, at, event["user"], text)
 
     app.event("app_mention")(heard)
     app.event("message")(heard)
@@ -79,7 +87,7 @@ def add_handlers(app: AsyncApp, threads: BotClient) -> None:
         await ack()
         at = body["message"].get("thread_ts", "")
         if threads.is_new(f"slack:{body['channel']['id']}:{body['message']['ts']}:chosen"):
-            await answer(client, body["team"]["id"], body["channel"]["id"], at, body["user"]["id"], action["value"])
+            await reply_to(client, body["team"]["id"], body["channel"]["id"], at, body["user"]["id"], action["value"])
 
     async def handed_over(ack: Any, action: dict[str, Any], body: dict[str, Any], client: Any) -> None:
         await ack()

@@ -1,19 +1,25 @@
-"""Threads of chat services: each is a conversation of whoever began it. This half runs in the server."""
+"""Threads of chat services: each is a conversation of whoever began it."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import re
 import time
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pkgutil import resolve_name
 from typing import Any, Literal, TypeAlias
 
+from filelock import FileLock, Timeout
 from sqlalchemy import Column, Connection, MetaData, Table, Text, delete, insert, select
 
+from plugins.bots import BotSettings
+from server.access import Principal
 from server.chat import ChatError, ChatService, NotFound, Rating, TurnRequest
-from server.chat.base import found_or_missing
+from server.chat.base import found_or_missing, store_errors
 from server.plugins import installed_plugins
 from server.store import turns
 from server.store.schema import SECONDS, TableGroup
@@ -31,6 +37,14 @@ THREADS = Table(
 )
 TABLES = TableGroup(_METADATA, erased=(THREADS,))
 
+log = logging.getLogger(__name__)
+
+AGAIN_SECONDS = 30.0
+"""A bot whose connection failed is begun again after so long."""
+CONSENT = "This conversation may be sent to the people who help here."
+_REMEMBERED = 1000
+"""Messages of which a second delivery is known."""
+_PLACE_CHARS = 1000
 _MARKER = re.compile(r"\[(\d{1,3})\](?!\()")
 _IMAGE = re.compile(r"!+(?=\[)")
 Handoff: TypeAlias = Literal["", "link", "form"]
@@ -62,20 +76,35 @@ class BotAnswer:
 
 
 class Threads:
-    """Threads of the bots that have one key; `service` acts for it. A person is a reader of the key's groups.
+    """Threads of the bots of a server. A person is a reader of the groups of the settings.
 
     Ids are texts such as `slack:TEAM:CHANNEL:TIME`, those of people `slack:TEAM:USER`.
     """
 
     def __init__(self, service: ChatService) -> None:
         self._service = service
+        self._settings = service.settings.of(BotSettings)
+        self._seen: OrderedDict[str, None] = OrderedDict()
+
+    def is_new(self, message: str) -> bool:
+        """Whether a message was not delivered before; services deliver some twice."""
+        new = message not in self._seen
+        self._seen[message] = None
+        if len(self._seen) > _REMEMBERED:
+            self._seen.popitem(last=False)
+        return new
 
     async def knows(self, thread: str) -> bool:
+        """Whether something was asked in a thread."""
         return await self._read(thread) is not None
 
-    async def answer(self, thread: str, person: str, question: str, collection: str = "") -> BotAnswer:
-        """Answer a question of a person. Raises ChatError where it is refused."""
-        view = await self._asked(thread, person, question, collection)
+    async def answer(self, thread: str, person: str, question: str) -> BotAnswer:
+        """Answer a question of a person; a refusal is an answer, too."""
+        try:
+            with store_errors():
+                view = await self._asked(thread, person, question)
+        except ChatError as error:
+            return BotAnswer(error.message)
         if view.error is not None:
             return BotAnswer(view.error.message)
         numbers, sources = view.numbers, dict[int, CitedSource]()
@@ -97,27 +126,39 @@ class Threads:
             link=link,
         )
 
-    async def rate(self, thread: str, turn: str, rating: Rating) -> None:
-        """Keep what somebody thinks of an answer in a thread. Raises NotFound."""
-        acting = await self._owner(thread)
-        rating_row = await self._service.core.database.write(turns.rate, turn, rating, "", "", acting.principal)
-        found_or_missing(rating_row, "turn", turn)
+    async def rate(self, thread: str, turn: str, rating: Rating) -> str:
+        """Keep what somebody thinks of an answer, and return what to tell."""
+        try:
+            with store_errors():
+                who = (await self._owner(thread)).principal
+                rated = await self._service.core.database.write(turns.rate, turn, rating, "", "", who)
+                found_or_missing(rated, "turn", turn)
+        except NotFound:
+            return "This answer is not kept any more."
+        except ChatError as error:
+            return error.message
+        return "Thank you, noted."
 
-    async def hand_over(self, thread: str, turn: str, place: str) -> None:
-        """Pass a thread up to a turn on to a person, who finds it at `place`. Raises ChatError."""
-        acting = await self._owner(thread)
+    async def hand_over(self, thread: str, turn: str, place: str) -> str:
+        """Pass a thread up to a turn on to a person, who finds it at `place`, and return what to tell."""
         if (handoff := _plugin_part("handoff", "handoffs")) is None:
-            raise NotFound("Nobody takes conversations over.")
-        new = handoff.NewHandoff(consent=True, message=f"Asked at {place}")
-        await handoff.HandoffService(acting.core, acting.principal).hand_over(turn, new)
+            return "Nobody takes conversations over."
+        try:
+            with store_errors():
+                acting = await self._owner(thread)
+            new = handoff.NewHandoff(consent=True, message=f"Asked at {place}"[:_PLACE_CHARS])
+            await handoff.HandoffService(acting.core, acting.principal).hand_over(turn, new)
+        except ChatError as error:
+            return error.message
+        return "Your conversation was passed on to a person."
 
     async def _offered(self, thread: str, turn: str) -> tuple[Handoff, str]:
         """Return how a person is offered after a turn, and the address if it is a link."""
         handoff = _plugin_part("handoff", "handoffs")
         if handoff is None or not turn:
             return "", ""
-        acting = await self._owner(thread)
         with suppress(ChatError):
+            acting = await self._owner(thread)
             offer = await handoff.HandoffService(acting.core, acting.principal).offer(turn)
             return offer.kind, offer.link
         return "", ""
@@ -126,15 +167,13 @@ class Threads:
         return self._as(found_or_missing(await self._read(thread), "thread", thread)[1])
 
     async def _read(self, thread: str) -> tuple[str, str] | None:
-        return await self._service.core.database.read(_find, self._id(thread))
-
-    def _id(self, thread: str) -> str:
-        return f"{self._service.principal.id} {thread}"
+        return await self._service.core.database.read(_find, thread)
 
     def _as(self, person: str) -> ChatService:
-        return self._service.as_principal(replace(self._service.principal.for_visitor(person), role="reader"))
+        return self._service.as_principal(Principal(person, person, "reader", frozenset(self._settings.groups)))
 
-    async def _asked(self, thread: str, person: str, question: str, collection: str) -> TurnView:
+    async def _asked(self, thread: str, person: str, question: str) -> TurnView:
+        await self._as(person).admin.admit()
         row = await self._read(thread)
         if row is not None:
             try:
@@ -142,10 +181,9 @@ class Threads:
             except NotFound:
                 pass  # deleted, or no longer theirs: the thread begins anew
         acting = self._as(person)
-        conversation = await acting.conversations.create(collection)
+        conversation = await acting.conversations.create(self._settings.collection)
         belongs = {"conversation_id": conversation.id, "collection": conversation.collection, "owner": person}
-        row_id = {"id": self._id(thread), "created": time.time()}
-        await self._service.core.database.write(_put, {**row_id, **belongs})
+        await self._service.core.database.write(_put, {"id": thread, "created": time.time(), **belongs})
         return await self._turn(acting, conversation.id, question)
 
     async def _turn(self, acting: ChatService, conversation: str, question: str) -> TurnView:
@@ -153,6 +191,20 @@ class Threads:
         async for event in acting.turns.ask(TurnRequest(question=question, conversation_id=conversation)):
             view.add(event)
         return view
+
+
+async def keep_answering(service: ChatService, name: str, run: Callable[[Threads], Awaitable[None]]) -> None:
+    """Let a bot answer until cancelled, and begin again where its connection fails. Of several servers one does."""
+    lock = FileLock(service.settings.home / "run" / f"{name}-bot", timeout=0)
+    while True:
+        try:
+            with lock:
+                await run(Threads(service))
+        except Timeout:
+            pass  # another server of this home answers
+        except Exception as error:  # noqa: BLE001  (whatever the service's library raises)
+            log.error("the bot in %s does not answer, and is tried again: %s", name, error)
+        await asyncio.sleep(AGAIN_SECONDS)
 
 
 def _plugin_part(plugin: str, module: str) -> Any:

@@ -98,7 +98,6 @@ NO_RUN = by_role(403, 403, 403, foreign=None, root=404)
 OF_ALPHA = by_role(OK, OK, OK, foreign=404)
 OF_ALPHAS_AGENTS = by_role(403, OK, OK, foreign=404)
 MANAGED = by_role(403, 403, OK, foreign=404)
-OF_NO_THREAD = by_role(404, 404, 404, foreign=404, root=404)
 OF_WHO_ASKED = {**of_a_row(403), "alpha operator": 403, "root": 403}
 OPEN = {**by_role(OK, OK, OK, foreign=None, visitor=OK), "nobody": OK}
 OF_VISITORS = by_role(403, 403, 403, foreign=404, root=403, visitor=OK)
@@ -335,16 +334,6 @@ API: dict[str, tuple[dict[str, int], Build]] = {
     "POST /v1/widget/search": (
         OF_VISITORS,
         at("/v1/widget/search", json={"question": "What does wood cost?", "collection": NAMES["collection"]}),
-    ),
-    "POST /v1/bots/answers": (
-        OF_ALPHA,
-        at("/v1/bots/answers", json={
-            "thread": "t", "person": "slack:T:U", "question": "What does wood cost?", "collection": NAMES["collection"],
-        }),
-    ),
-    "GET /v1/bots/threads/{thread}": (OF_NO_THREAD, at("/v1/bots/threads/unknown")),
-    "POST /v1/bots/reactions": (
-        OF_NO_THREAD, at("/v1/bots/reactions", json={"thread": "unknown", "turn": "{stateless}", "rating": "up"})
     ),
     "GET /v1/insights": (OF_ALPHAS_AGENTS, at("/v1/insights?collection={collection}")),
     "GET /v1/widget/welcome": (OF_VISITORS, at("/v1/widget/welcome?collection={collection}")),

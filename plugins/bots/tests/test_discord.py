@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from plugins.bots import BotSettings
-from plugins.bots.client import CONSENT, BotClient
 from plugins.bots.discord_bot import MESSAGE_CHARS, pieces, run
 from plugins.bots.tests.discord_server import BEN, FakeDiscord
-from plugins.bots.threads import BotAnswer, CitedSource, linked
+from plugins.bots.threads import CONSENT, BotAnswer, CitedSource, Threads, linked
 from tests.rows import ratings
 from tests.serving import MakeSettings, Serve
 
@@ -33,16 +32,15 @@ def test_a_mention_begins_a_thread_that_goes_on_without_mentions(
     from discord.http import Route
 
     desk: dict[str, object] = {"kind": "webhook", "address": "http://127.0.0.1:9/", "secret": "s"}
-    server = serve(settings_for("none", plugins={"handoff": desk}))
+    server = serve(settings_for("none", plugins={"handoff": desk, "bots": {"discord_token": "token"}}))
     service = server.service
 
     async def journey() -> None:
-        own = BotSettings.model_validate({"discord_token": "token", "server": server.url})
         discord = FakeDiscord()
-        async with discord.running() as host, BotClient(own) as client:
+        async with discord.running() as host:
             monkeypatch.setattr(Route, "BASE", f"http://{host}/api")
             monkeypatch.setattr(DiscordWebSocket, "DEFAULT_GATEWAY", yarl.URL(f"ws://{host}/gateway/"))
-            running = asyncio.create_task(run(client, own))
+            running = asyncio.create_task(run(Threads(service), service.settings.of(BotSettings)))
             try:
                 await discord.message("Lunch?")
                 thread = await discord.message("<@1> How long is parental leave?")
@@ -53,13 +51,13 @@ def test_a_mention_begins_a_thread_that_goes_on_without_mentions(
                 assert first["allowed_mentions"] == {"parse": []}
                 await discord.message("And how do I apply?", thread, BEN)
                 assert "PL-7" in (await discord.call(f"channels/{thread}/messages"))["content"], "a follow-up"
-                (conversation,) = server.call(service.conversations.listing())
+                (conversation,) = await service.conversations.listing()
                 assert conversation.turns == 2
                 up, _ = buttons(first)
                 await discord.press(up, thread)
                 pressed = await discord.call("callback")
                 assert (pressed["data"]["content"], pressed["data"]["flags"]) == ("Thank you, noted.", 64)
-                (feedback,) = ratings(service)
+                (feedback,) = await asyncio.to_thread(ratings, service)
                 assert feedback.rating == "up"
                 await discord.press("anaphora:rate:up:nothing", thread)
                 assert (await discord.call("callback"))["data"]["content"] == "This answer is not kept any more."
@@ -76,7 +74,7 @@ def test_a_mention_begins_a_thread_that_goes_on_without_mentions(
                 running.cancel()
                 await asyncio.wait({running})
 
-    asyncio.run(asyncio.wait_for(journey(), 300))
+    server.call(journey(), 300)
 
 
 def buttons(sent: dict[str, Any]) -> list[str]:

@@ -4,35 +4,35 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from concurrent.futures import CancelledError
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from plugins.bots import BotSettings
-from plugins.bots.client import AWAY, CONSENT, BotClient
+from plugins.bots import BotSettings, slack_bot
 from plugins.bots.slack_bot import HAND_OVER, blocks, question, run
 from plugins.bots.tests.slack_server import APP_TOKEN, BOT_TOKEN, FakeSlack
-from plugins.bots.threads import BotAnswer, CitedSource
-from server.store import credentials
+from plugins.bots.threads import CONSENT, BotAnswer, CitedSource, Threads
+from server.chat import ChatService
 from testing.plugin import PluginContract
 from tests.rows import ratings
-from tests.serving import MakeSettings, Running, Serve
+from tests.serving import MakeSettings, Serve
 
 pytest.importorskip("slack_bolt")
 
 
+BOT: dict[str, object] = {"slack_app_token": APP_TOKEN, "slack_bot_token": BOT_TOKEN}
+
+
 @asynccontextmanager
-async def bot(running: Running, collection: str = "") -> AsyncIterator[FakeSlack]:
-    """A bot that asks a server."""
+async def bot(service: ChatService) -> AsyncIterator[FakeSlack]:
+    """The bot of a server, which runs in it."""
     slack = FakeSlack()
-    tokens = {"slack_app_token": APP_TOKEN, "slack_bot_token": BOT_TOKEN}
-    own = BotSettings.model_validate({**tokens, "server": running.url, "collection": collection})
-    async with slack.running() as host, BotClient(own) as client:
-        assert await client.problem() == ""
-        answering = asyncio.create_task(run(client, own, f"http://{host}/api/"))
+    async with slack.running() as host:
+        own = service.settings.of(BotSettings)
+        answering = asyncio.create_task(run(Threads(service), own, f"http://{host}/api/"))
         try:
             yield slack
         finally:
@@ -63,12 +63,12 @@ async def answered(slack: FakeSlack) -> dict[str, Any]:
 def test_a_thread_is_a_conversation_whose_answers_cite_and_can_be_rated(
     serve: Serve, settings_for: MakeSettings, live: Path
 ) -> None:
-    running = serve(settings_for("none"))
+    running = serve(settings_for("none", plugins={"bots": {**BOT, "collection": "live"}}))
     service = running.service
     running.index("live", live)
 
     async def journey() -> None:
-        async with bot(running, "live") as slack:
+        async with bot(service) as slack:
             at = await slack.message("<@UBOT> How long is parental leave?", kind="app_mention")
             first = await answered(slack)
             assert first["thread"] == at
@@ -78,11 +78,11 @@ def test_a_thread_is_a_conversation_whose_answers_cite_and_can_be_rated(
             await slack.message("And how do I apply?", thread=at, user="UBEN")
             second = await answered(slack)
             assert "PL-7" in second["blocks"][0]["text"], "a follow-up, without a mention"
-            (conversation,) = running.call(service.conversations.listing())
+            (conversation,) = await service.conversations.listing()
             assert conversation.turns == 2
             await slack.press(actions["elements"][-1], at, first["ts"])
             assert (await slack.call("chat.postEphemeral"))["text"] == "Thank you, noted."
-            (feedback,) = ratings(service)
+            (feedback,) = await asyncio.to_thread(ratings, service)
             assert feedback.rating == "down"
             # A message that is nobody's question, and the same one twice.
             await slack.message("Lunch?")
@@ -94,14 +94,16 @@ def test_a_thread_is_a_conversation_whose_answers_cite_and_can_be_rated(
             assert "twenty euros" in (await answered(slack))["blocks"][0]["text"]
             assert slack.calls.empty()
 
-    asyncio.run(asyncio.wait_for(journey(), 300))
+    running.call(journey(), 300)
 
 
 def test_a_question_back_has_buttons(serve: Serve, settings_for: MakeSettings) -> None:
     retrieval: dict[str, object] = {"rerank": "never", "profile": {"ask_back": 0.0001, "answerable": 0}}
 
+    running = serve(settings_for("none", retrieval=retrieval, plugins={"bots": BOT}))
+
     async def journey() -> None:
-        async with bot(serve(settings_for("none", retrieval=retrieval))) as slack:
+        async with bot(running.service) as slack:
             at = await slack.message("<@UBOT> Are tickets refunded?", kind="app_mention")
             question = await answered(slack)
             buttons = question["blocks"][-1]["elements"]
@@ -111,16 +113,16 @@ def test_a_question_back_has_buttons(serve: Serve, settings_for: MakeSettings) -
             assert "Train tickets are refunded" in (await answered(slack))["blocks"][0]["text"]
             assert slack.calls.empty()
 
-    asyncio.run(asyncio.wait_for(journey(), 300))
+    running.call(journey(), 300)
 
 
 def test_a_person_is_offered_and_gets_the_thread_with_consent(serve: Serve, settings_for: MakeSettings) -> None:
     pytest.importorskip("plugins.handoff")
     desk: dict[str, object] = {"kind": "webhook", "address": "http://127.0.0.1:9/", "secret": "s"}
-    running = serve(settings_for("none", plugins={"handoff": desk}))
+    running = serve(settings_for("none", plugins={"handoff": desk, "bots": BOT}))
 
     async def journey() -> None:
-        async with bot(running) as slack:
+        async with bot(running.service) as slack:
             at = await slack.message("<@UBOT> How long is parental leave?", kind="app_mention")
             assert HAND_OVER not in str(await answered(slack))
             await slack.message("can I talk to a human?", thread=at)
@@ -131,36 +133,44 @@ def test_a_person_is_offered_and_gets_the_thread_with_consent(serve: Serve, sett
                 await slack.press(button, at, offer["ts"])
                 assert (await slack.call("chat.postEphemeral"))["text"] == words
 
-    asyncio.run(asyncio.wait_for(journey(), 120))
+    running.call(journey())
     (owner, content) = running.service.core.database.read_blocking(
         lambda connection: connection.exec_driver_sql("SELECT owner, content FROM handoffs").one()
     )
-    assert owner.endswith("/slack:T1:UADA")
+    assert owner == "slack:T1:UADA"
     assert "How long is parental leave?" in content
     assert "https://app.slack.com/client/T1/C1/thread/C1-" in content
 
 
-def test_another_key_does_not_reach_a_thread_and_a_server_that_is_away_is_told(
-    serve: Serve, settings_for: MakeSettings
+def test_people_read_what_the_groups_may_and_a_refusal_is_told(serve: Serve, settings_for: MakeSettings) -> None:
+    running = serve(settings_for("none", plugins={"bots": {"groups": ["others"]}}))
+    threads = Threads(running.service)
+    refused = running.call(threads.answer("slack:T1:C1:1", "slack:T1:UADA", "How long is parental leave?"))
+    assert "No collection is granted" in refused.text
+    assert running.call(threads.rate("slack:T1:C1:1", "t", "up")) == "This answer is not kept any more."
+    assert "thread" in running.call(threads.hand_over("slack:T1:C1:1", "t", "nowhere"))
+
+
+def test_a_bot_whose_connection_fails_is_begun_again_and_without_a_token_there_is_none(
+    serve: Serve, settings_for: MakeSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    running = serve(settings_for("none"))
+    begun: list[Threads] = []
 
-    def client(role: str, url: str = running.url) -> BotClient:
-        make = partial(credentials.create_key, name=role, role=role, groups=frozenset({"default"}))
-        _, key = running.service.core.database.write_blocking(make)
-        return BotClient(BotSettings.model_validate({"server": url, "key": key}))
+    async def fails(threads: Threads, _: BotSettings) -> None:
+        begun.append(threads)
+        if len(begun) == 3:
+            raise asyncio.CancelledError
+        raise OSError("no network")
 
-    async def journey() -> None:
-        async with client("reader") as mine, client("reader") as other, client("reader", "http://127.0.0.1:9") as away:
-            first = await mine.answer("slack:T1:C1:1", "slack:T1:UADA", "How long is parental leave?")
-            assert "ten weeks" in first.text
-            assert (await mine.knows("slack:T1:C1:1"), await other.knows("slack:T1:C1:1")) == (True, False)
-            assert "thread" in await other.hand_over("slack:T1:C1:1", first.turn, "nowhere")
-            assert await other.rate("slack:T1:C1:1", first.turn, "up") == "This answer is not kept any more."
-            assert (await away.answer("t", "p", "Why?")).text == await away.rate("t", "x", "up") == AWAY
-            assert "anaphora serve" in await away.problem()
-
-    asyncio.run(asyncio.wait_for(journey(), 120))
+    monkeypatch.setattr(slack_bot, "run", fails)
+    monkeypatch.setattr("plugins.bots.threads.AGAIN_SECONDS", 0.0)
+    without = serve(settings_for("none"))
+    without.call(slack_bot.answer(without.service))
+    without.stop()
+    running = serve(settings_for("none", plugins={"bots": BOT}))
+    with pytest.raises(CancelledError):
+        running.call(slack_bot.answer(running.service))
+    assert len(begun) == 3
 
 
 def test_what_people_and_documents_write_calls_nobody_and_links_nowhere_else() -> None:

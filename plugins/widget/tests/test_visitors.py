@@ -93,7 +93,6 @@ def test_the_sites_key_opens_the_widget_alone(on_site: OnSite) -> None:
             ("POST", "/v1/chat/completions", request),
             ("POST", "/v1/search", {"query": LEAVE}),
             ("POST", "/v1/conversations", {}),
-            ("POST", "/v1/bots/answers", {"thread": "t", "person": "p", "question": LEAVE}),
             ("POST", "/v1/widget/../search", {"query": LEAVE}),
             ("POST", "/mcp", {}),
             ("GET", "/", None),

@@ -8,13 +8,11 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import shlex
 import signal
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import aclosing
 from io import TextIOWrapper
-from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
     from server.chat import (
         ChatService,
         CitationEvent,
-        DocumentText,
         DoneEvent,
         ErrorEvent,
         Event,
@@ -56,7 +53,6 @@ MARKER = re.compile(r"\[\d{1,3}\]")
 SHORT = 160
 """Characters of a quotation on one line."""
 NUMBER_STYLE = "bold cyan"
-QUOTE_STYLE = "black on yellow"
 
 
 def place(title: str, heading: Iterable[str], page: int | None) -> str:
@@ -68,14 +64,12 @@ def place(title: str, heading: Iterable[str], page: int | None) -> str:
 class Transcript:
     """Prints the events of one turn after the other and remembers what the newest one found.
 
-    `turn_id` is empty until a turn has ended; `evidence` and `citations` are by number. `talking` tells whether what is
-    typed next goes on with the conversation.
+    `evidence` and `citations` are by number. `talking` tells whether what is typed next goes on with the conversation.
     """
 
     def __init__(self, console: Console) -> None:
         self.console = console
         self.talking = True
-        self.turn_id = ""
         self.evidence: dict[int, Evidence] = {}
         self.citations: dict[int, CitationEvent] = {}
         self._waiting: Status | None = None
@@ -140,23 +134,6 @@ class Transcript:
             text = sanitize_line(without_links(citation.quote if citation else passage.text))
             self.console.print(Text(f"    {_shorten(text)}", style="italic" if citation else "dim"))
 
-    def open(self, n: int, document: DocumentText) -> None:
-        """The section around evidence `n` with its passage and the cited sentence marked."""
-        from rich.rule import Rule
-
-        passage = self.evidence[n]
-        self.console.print(Rule(Text(f"[{n}] {place(passage.title, passage.heading, passage.page)}", style="bold")))
-        self.console.print(Text(sanitize_line(passage.source), style="dim"))
-        start, end = passage.start, passage.end
-        for section in document.sections:
-            if section.start <= passage.start < section.end:
-                start, end = section.start, max(section.end, passage.end)
-        marks = [(passage.start, passage.end, "bold")]
-        if (citation := self.citations.get(n)) is not None:
-            marks.append((citation.start, citation.end, QUOTE_STYLE))
-        self.console.print(_marked(document.text, start, end, marks))
-        self.console.print(Rule())
-
     def _searched_for(self, event: RewriteEvent) -> None:
         others = [
             VARIANT_WORDS.get(variant.name, variant.name)
@@ -187,7 +164,6 @@ class Transcript:
 
     def _done(self, event: DoneEvent) -> None:
         self.end()
-        self.turn_id = event.turn_id
         for citation in event.citations:
             self.citations.setdefault(citation.n, citation)
         self.console.print()
@@ -215,7 +191,6 @@ class Transcript:
 
     def _error(self, event: ErrorEvent) -> None:
         self.end()
-        self.turn_id = event.turn_id
         if self._answering:
             self.console.print()
         self.console.print(Text(f"error: {sanitize_line(event.message)}", style="bold red"))
@@ -225,23 +200,10 @@ def _shorten(text: str) -> str:
     return text if len(text) <= SHORT else f"{text[: SHORT - 1].rstrip()}…"
 
 
-def _marked(text: str, start: int, end: int, marks: list[tuple[int, int, str]]) -> Text:
-    """`text[start:end]` with styles; in pieces, for rich drops some characters, and offsets must stay true."""
-    borders = sorted({start, end, *(edge for low, high, _ in marks for edge in (low, high) if start < edge < end)})
-    line = Text()
-    for low, high in pairwise(borders):
-        styles = [style for first, last, style in marks if first <= low and high <= last]
-        line.append(text[low:high], style=styles[-1] if styles else "")
-    return line
-
-
 HELP = """\
-/sources          everything the last answer was given as evidence
-/open N           source N at the cited sentence
-/search TEXT      answer the last question again, searching for TEXT instead
-/where KEY=VALUE  only passages with this metadata; several values: KEY=A,B; /where - lifts it
-/new              begin a new conversation
-/quit             leave (or Ctrl-D); Ctrl-C stops an answer"""
+/sources  everything the last answer was given as evidence
+/new      begin a new conversation
+/quit     leave (or Ctrl-D); Ctrl-C stops an answer"""
 
 
 def ask(
@@ -293,7 +255,6 @@ class Chat:
         self.transcript = Transcript(state.out)
         self.collection = service.settings.collection
         self.conversation_id: str | None = None
-        self.question = ""
 
     async def once(self, question: str, *, json_lines: bool) -> ExitCode:
         from server.chat import EvidenceEvent, TurnRequest
@@ -340,14 +301,12 @@ class Chat:
             if typed in ("/quit", "/exit"):
                 return ExitCode.OK
             if typed.startswith("/"):
-                await self._command(typed)
+                self._command(typed)
             elif typed:
                 await self._ask(typed)
 
-    async def _command(self, typed: str) -> None:
-        name, _, rest = typed.partition(" ")
-        rest = rest.strip()
-        match name:
+    def _command(self, typed: str) -> None:
+        match typed:
             case "/help":
                 self._say(HELP)
             case "/sources":
@@ -355,22 +314,13 @@ class Chat:
                     self.transcript.sources(everything=True)
                 else:
                     self._say("There are no sources yet; ask something first.")
-            case "/open":
-                await self._open(rest)
-            case "/search":
-                if not self.question or not rest:
-                    self._say("Ask something first, then: /search WORDS TO SEARCH FOR INSTEAD")
-                else:
-                    await self._ask(self.question, search_for=rest, again=True)
-            case "/where":
-                self._set_where(rest)
             case "/new":
-                self.conversation_id, self.question, self.transcript.turn_id = None, "", ""
+                self.conversation_id = None
                 self._say("A new conversation.")
             case _:
-                self._say(f"There is no {name}; /help shows what there is.")
+                self._say(f"There is no {typed}; /help shows what there is.")
 
-    async def _ask(self, question: str, *, search_for: str | None = None, again: bool = False) -> None:
+    async def _ask(self, question: str) -> None:
         from server.chat import ChatError, TurnRequest
 
         try:
@@ -380,11 +330,8 @@ class Chat:
                 question=question,
                 collection=self.collection,
                 conversation_id=self.conversation_id,
-                search_for=search_for,
                 where=self.where or None,
-                regenerate_of=(self.transcript.turn_id or None) if again else None,
             )
-            self.question = question
             await self._stoppable(request)
         except ChatError as error:
             self.transcript.end()
@@ -410,32 +357,6 @@ class Chat:
         async with aclosing(_closable(self.service.turns.ask(request))) as events:
             async for event in events:
                 self.transcript.show(event)
-
-    async def _open(self, number: str) -> None:
-        from server.chat import ChatError
-
-        n = int(number.strip("[]")) if number.strip("[]").isdecimal() else 0
-        if n not in self.transcript.evidence:
-            numbers = ", ".join(map(str, sorted(self.transcript.evidence))) or "none yet"
-            self._say(f"/open takes the number of a source: {numbers}.")
-            return
-        try:
-            document = await self.service.collections.document(self.collection, self.transcript.evidence[n].document_id)
-        except ChatError as error:
-            self._say(error.message)
-        else:
-            self.transcript.open(n, document)
-
-    def _set_where(self, rest: str) -> None:
-        try:
-            if rest == "-":
-                self.where = {}
-            elif rest:
-                self.where.update(parse_where(shlex.split(rest)))
-        except (InputError, ValueError) as error:
-            self._say(str(error))
-            return
-        self._say(f"Only passages where {self.where}." if self.where else "All passages.")
 
     def _session(self) -> PromptSession[str] | None:
         """Line editing with history where a person types; None where input is piped in."""

@@ -23,7 +23,7 @@ from index.errors import CollectionCorrupt, CollectionMismatch, CollectionNotFou
 from index.ranking import CONFIDENCE_RANK, DEFAULT_K, Bm25s, LexicalIndex, document_prior, fuse, query_confidence
 from index.records import DocumentInfo, FileRecord, Records
 from index.stores import EXACT, Mask, Neighbours, OpenTerms, StoreSpec, delete_vectors, load_store
-from index.version import CollectionFolder, Pace, Version, Watch
+from index.version import CollectionFolder, Version, Watch
 from text.recorder import call
 
 __all__ = ["Collection", "CollectionInfo", "DocumentInfo", "delete_collection", "list_collections"]
@@ -207,19 +207,6 @@ class Collection:
         watch = Watch(version.folder, ("manifest.json", *version.manifest.files))
         version.check()
         return _Generation(version, self._encoder, self._store, watch)
-
-    def check(self, pace: Pace | None = None) -> bool:
-        """Whether the files of the open version are as they were written; opens another one where they are not.
-
-        Reads them all. Raises CollectionCorrupt where there is no sound version: nothing is found from then on.
-        """
-        generation = self._generation
-        try:
-            self._folder.version(generation.manifest.version).check(pace=pace)
-        except (FileNotFoundError, CollectionCorrupt):
-            self._replace(generation)
-            return False
-        return True
 
     def _replace(self, broken: _Generation) -> None:
         """Open the best version in place of a damaged one, unless somebody has by now. Raises as `open` does."""

@@ -20,7 +20,6 @@ from cli.shared.options import (
     LanguageModel,
     Name,
     Out,
-    Queries,
     Rewriting,
     listed,
     measured_run,
@@ -213,7 +212,7 @@ def rewriting(
 
 def rewrite(
     context: typer.Context,
-    queries: Queries,
+    queries: Annotated[Path, typer.Option(help="Questions, one JSON object a line (docs/lab/evaluation.md).")],
     out: Annotated[Path, typer.Option(help="The JSON lines to write, in the order of the questions.")],
     rewriter: Rewriting = None,
     model: LanguageModel = "",

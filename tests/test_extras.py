@@ -71,22 +71,6 @@ def test_a_command_names_the_extra_it_needs(
     assert result.exit_code == code
 
 
-@pytest.mark.parametrize("missing", ["torch", "transformers"])
-def test_models_on_torch_name_the_extra(missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from index.errors import ModelUnavailable
-    from index.rerank import load_reranker
-    from papers.orconvqa.relevance import QRelScore
-    from papers.orconvqa.responses import BertScore
-
-    monkeypatch.setitem(sys.modules, missing, None)
-    for scorer in (BertScore, QRelScore):
-        with pytest.raises(MissingExtra, match=rf"needs {missing}, .*EXTRAS=hub"):
-            scorer()
-    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    with pytest.raises(ModelUnavailable, match=r"'some/cross-encoder' needs sentence_transformers, .*EXTRAS=hub"):
-        load_reranker("some/cross-encoder")
-
-
 @pytest.mark.parametrize(
     ("name", "missing"), [("a.html", "bs4"), ("a.rst", "docutils"), ("a.docx", "mammoth"), ("a.pdf", "pypdfium2")]
 )

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from cli import app
 from cli.shared.error_handler import ExitCode
-from cli.shared.reference import leaves, markdown, show
+from cli.shared.reference import leaves, markdown
 from index.stores import StoreSpec
 from server.settings import IndexSettings, Settings
 
@@ -38,13 +38,6 @@ def test_every_setting_is_shown_with_its_default() -> None:
     settings = shown()
     assert list(settings) == [setting.name for setting in leaves(Settings)]
     assert settings["server.port"] == {"value": "7860", "source": "default"}
-
-
-def test_the_reference_gives_the_defaults_in_force() -> None:
-    settings = shown()
-    for setting in leaves(Settings):
-        if setting.name != "home":
-            assert settings[setting.name] == {"value": show(setting.default), "source": "default"}
 
 
 def test_each_value_names_the_strongest_source(
@@ -113,13 +106,6 @@ def test_a_missing_named_file_is_an_error() -> None:
 
 def test_the_reference_in_the_documentation_is_current() -> None:
     assert REFERENCE.read_text("utf-8") == markdown(Settings), "run `anaphora config docs`"
-
-
-def test_a_question_without_words_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ANAPHORA_SERVER__QUESTIONS", '{"docs": ["Is it free?", " "]}')
-    result = CliRunner().invoke(app, ["config"])
-    assert result.exit_code == ExitCode.SETTINGS
-    assert "server.questions" in result.stderr
 
 
 def test_a_wrong_setting_of_a_plugin_is_named_with_its_plugin(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import random
 import resource
 import signal
 import subprocess
@@ -95,26 +94,6 @@ def test_killed_at_any_step_the_last_good_version_serves_and_the_next_run_finish
         assert report.embedded == 0, "the killed run's vectors are kept"
     versions = CollectionFolder(root, "docs").versions
     assert len(list(versions.iterdir())) == 2, "what the killed run left is gone"
-
-
-@pytest.mark.extended
-def test_killed_at_random_moments_a_reader_sees_one_edition_or_the_other(root: Path) -> None:
-    choose = random.Random(3)
-    began = time.monotonic()
-    build(root, "second")
-    whole = time.monotonic() - began
-    current = {"second"}
-    for number in range(8):
-        edition = f"edition{number}"
-        process = start(build, root, edition)
-        time.sleep(choose.uniform(0.1, 1.1) * whole)
-        process.kill()
-        process.join(120)
-        served = editions(root)
-        assert served in (current, {edition})
-        current = served
-    build(root, "last")
-    assert editions(root) == {"last"}
 
 
 def test_killed_before_there_was_a_version_there_is_no_collection(tmp_path: Path) -> None:

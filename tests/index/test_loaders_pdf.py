@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import io
-import math
 import re
 import sys
-import time
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
-from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -24,11 +21,9 @@ from reportlab.platypus import Paragraph, SimpleDocTemplate, Spacer, Table
 from index.documents import REFERENCES, Document
 from index.errors import IndexingCancelled, LoadError
 from index.loaders import load
-from index.loaders.pdf import recognising
 from index.loaders.pdf.composing import reference_list
-from index.loaders.pdf.glyphs import read_page
-from index.loaders.pdf.loading import opened_pdf, read
-from index.loaders.pdf.recognising import Recogniser, words_of_line
+from index.loaders.pdf.loading import read
+from index.loaders.pdf.recognising import Recogniser
 from index.loaders.reading import RAPIDOCR, find_recogniser
 from index.loaders.sandbox import Limits, ParserPool
 from index.passages import split
@@ -321,35 +316,6 @@ def test_a_scanned_page_is_recognised_in_its_columns(
     title = next(region for region in regions if region.text == "The Wheel of the Mill")
     assert title.kind == "title"
     assert title.box == pytest.approx([60, 57, 239, 74], abs=4)
-
-
-@PACKAGE[0]
-@PACKAGE[1]
-def test_the_package_stops_between_two_lines_when_the_time_is_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with opened_pdf(saved(tmp_path, scanned(1)), 1 << 20) as pdf:
-        words, steps = read_page(pdf[1], 1000), list[int]()
-
-        def working() -> None:
-            steps.append(1)
-            if len(steps) == 3:
-                monkeypatch.setattr(recognising, "time", SimpleNamespace(monotonic=lambda: math.inf))
-
-        assert not Recogniser(RAPIDOCR, working=working).read(pdf[1], words, time.monotonic() + BUSY)
-    assert len(steps) == 3
-    assert words.words == []
-
-
-def test_words_of_a_line_stand_where_their_letters_were_read_and_slope_with_it() -> None:
-    corners = [(10, 100), (110, 110), (110, 130), (10, 120)]
-    read = words_of_line([["a", "b"], ["<c", ">"], ["d"]], [[0, 3], [11, 14], [19]], 20, corners)
-    assert [(one.text, one.x0, one.y0, one.x1, one.y1) for one in read] == [
-        ("ab", 10, 101.25, 35, 121.25),
-        ("<c>", 60, 106.5, 90, 126.5),
-        ("d", 102.5, 109.625, 110, 129.625),
-    ]
-    assert words_of_line([], [], 20, corners) == []
 
 
 @pytest.mark.parametrize(

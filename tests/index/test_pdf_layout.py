@@ -87,15 +87,6 @@ def test_the_title_is_the_first_pages_unless_the_file_names_the_same(tmp_path: P
     assert paper(named).document(tmp_path).title == taken
 
 
-def test_a_title_is_what_is_largest_above_the_abstract_though_later_headings_are_larger(tmp_path: Path) -> None:
-    page = paper(heading="How the Boats of a Harbour Are Counted", size=12)
-    page.line(WIDTH / 2 - stringWidth("by Two Keepers", "Times-Bold", 12) / 2, 95, "by Two Keepers", 12, "Times-Bold")
-    page.canvas.showPage()
-    page.line(LEFT, 80, "2 Experiments", 16, "Times-Bold")
-    page.prose(LEFT, 110, 20, "dan")
-    assert page.document(tmp_path).title == "How the Boats of a Harbour Are Counted by Two Keepers"
-
-
 def test_stretched_lines_are_text_and_no_table(tmp_path: Path) -> None:
     page = paper()
     page.canvas.showPage()
@@ -149,26 +140,6 @@ def test_the_parts_of_a_table_are_one_table(tmp_path: Path) -> None:
     assert [[cell.text for cell in row] for row in table.rows] == [
         *map(list, [*parts[0], *parts[1]]), ["Without training", "", "", ""], *map(list, [*parts[2], *parts[3]]),
     ]  # fmt: skip
-
-
-def test_a_tall_sign_mixes_no_columns(tmp_path: Path) -> None:
-    page = paper()
-    page.canvas.showPage()
-    page.prose(LEFT, 80, 46, "sam", 235)
-    page.prose(RIGHT, 80, 46, "tea")
-    below = 80 + 12 * 46
-    page.justified(LEFT, below, "where the left column goes on to the gutter and its", 235)
-    page.line(LEFT, below + 12, "next line follows.")
-    # The box of a sign of a large font reaches into the lines above and below it.
-    page.line(RIGHT, below, "so")
-    for x, sign in ((325, "E"), (365, "X")):
-        page.line(x, below + 6, sign, 34)
-    page.line(352, below, "is")
-    page.line(395, below, "as they are, and the")
-    page.line(RIGHT, below + 12, "number of boats by day and by night.")
-    text = " ".join(region.text for region in page.regions(tmp_path) if region.page == 2)
-    assert "where the left column goes on to the gutter and its next line follows." in text
-    assert "so E is X as they are, and the number of boats by day and by night." in text
 
 
 def test_a_table_within_a_form_that_is_moved_keeps_its_header(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from papers.decomposition.demonstrations import drawn
 from papers.decomposition.forcing import ForcingAsker
 from papers.decomposition.registry import recipes_of
 from papers.decomposition.selecting import unlikelihood
-from papers.decomposition.voting import Vote, read_vote, verdict
+from papers.decomposition.voting import Vote, verdict
 from server.engines import RemoteEngine
 from server.settings import Settings
 from server.turn.events import StepEvent
@@ -126,11 +126,6 @@ def test_perplexity_takes_the_passage_of_which_not_mentioned_is_least_likely() -
         assert call["parent"] == next(one["id"] for one in recording.calls() if one["name"] == "perplexity")
 
 
-def test_pruning_keeps_what_is_named_and_everything_where_nothing_is() -> None:
-    assert texts(cooked("prune", POOL, ScriptedChatModel(script=["Needed: 2, 3."]))[0]) == [LEAVE, THIRD]
-    assert texts(cooked("prune", POOL, ScriptedChatModel(script=["I cannot tell."]))[0]) == texts(POOL)
-
-
 def test_ranking_by_pairs_finds_the_best_with_few_comparisons() -> None:
     worth = {f"Passage {n}.": n for n in (3, 9, 1, 7, 5, 8, 2, 6, 4)}
     pool = RecipePool("Which?", tuple(evidence(*worth)))
@@ -158,21 +153,6 @@ def test_ranking_by_pairs_finds_the_best_with_few_comparisons() -> None:
 )  # fmt: skip
 def test_the_truth_table_of_a_vote(votes: list[Vote], decided: str) -> None:
     assert verdict(votes) == decided
-
-
-def test_a_vote_gives_its_reasons_with_the_passages_they_are_from() -> None:
-    said = {FAX: "The form may be sent by fax. Yes", LEAVE: "Leave is not about forms.\nUnclear", THIRD: "Perhaps"}
-
-    def one(messages: list[Any]) -> str:
-        return next(reason for text, reason in said.items() if text in messages[-1].text)
-
-    pool = RecipePool("Can I send the form by fax?", POOL.passages)
-    left, _, _ = cooked("vote", pool, ScriptedChatModel(script=one))
-    assert left.answer == "Yes. The form may be sent by fax [1]."
-    assert texts(left) == [FAX]
-    assert read_vote("It says so.\nVerdict: **No**.") == ("It says so", "no")
-    with pytest.raises(RecipeUnavailable, match="yes or no"):
-        cooked("vote", POOL, ScriptedChatModel(script=["Yes"]))
 
 
 def test_demonstrations_are_answered_ones_of_other_documents() -> None:

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from evaluation.questions import Question
 from evaluation.run_folder import read_run
 from papers.orconvqa.__main__ import app
-from papers.orconvqa.dialogs import answer_coverage, distinct, repeats, used_share
+from papers.orconvqa.dialogs import distinct, repeats
 from papers.orconvqa.relevance import QRelScore, Relevance
 from rewriter.protocol import Conversation, Message
 from tests.evaluation import evaluation_data as data
@@ -73,12 +73,6 @@ def test_repetition_is_counted() -> None:
     assert distinct(["a b", "a c"], 1) == 3 / 4
     assert distinct(["a b c", "a b d"], 2) == 3 / 4
     assert distinct([], 1) == 0
-
-
-def test_coverage_is_over_content_words() -> None:
-    assert answer_coverage("It lasts ten weeks.", [data.LEAVE]) == 1
-    assert answer_coverage("It costs bananas.", [data.LEAVE]) < 0.5
-    assert used_share([], {"p": "x"}) == 0
 
 
 def test_the_command_names_the_models_it_used(home: Path, language_model: Path, tmp_path: Path) -> None:

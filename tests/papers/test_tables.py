@@ -6,7 +6,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from evaluation.run_folder import EvaluationRun, Latency, Metric, create_run
+from evaluation.run_folder import Latency, Metric, create_run
 from papers.orconvqa import tables as paper
 from papers.orconvqa.__main__ import app
 from server.settings import Settings
@@ -70,26 +70,3 @@ def test_runs_of_the_command_become_the_tables(home: Path, tmp_path: Path) -> No
     page = CliRunner().invoke(app, ["tables", str(tmp_path / "units")]).output
     assert "| propositions | section | typed:variants |" in page
     assert "| sentences (spans) | document | context:rrf |" in page
-
-
-def test_the_gap_that_is_closed_is_between_the_typed_and_the_written_question(tmp_path: Path) -> None:
-    means = {
-        "typed:variants": 0.4,
-        "auto:variants@before": 0.45,
-        "auto:variants": 0.5,
-        "human:variants": 0.6,
-        "typed:variants+rerank": 0.5,
-    }
-    metrics = [
-        Metric("s", level, system, part, measure, mean, mean, mean, 7)
-        for level in ("passage", "document")
-        for part in ("all", "kind list")
-        for system, mean in means.items()
-        for measure in ("AP", "R@5", "R@10", "R@20", "nDCG@5")
-    ]
-    latencies = (Latency("s", "auto:variants", 0.06, 0.09, 30),)
-    text = paper.side_by_side(EvaluationRun(tmp_path, {}, tuple(metrics), latencies=latencies))
-    cells = " | ".join(" / ".join([one] * 5) for one in (".400", ".450", ".500", ".600"))
-    assert f"| s (7) |  | {cells} | 25 % → 50 % | – / – / 60 / – |" in text
-    assert "| s (7) | rerank | .500" in text
-    assert "| s: kind list (7) |  | .400 / .400 |" in text

@@ -185,16 +185,6 @@ def test_a_form_of_very_many_fields_is_not_read(running: Any) -> None:
             assert client.post("/login", content=form, headers=kind).status_code == status
 
 
-def test_a_session_ends_with_its_time(running: Any) -> None:
-    database = running.service.core.database
-    made, _ = database.write_blocking(lambda connection: credentials.create_key(connection, "x"))
-    session = database.write_blocking(
-        lambda connection: credentials.begin_session(connection, made.principal, -1.0, made.id)
-    )
-    with running.client() as client:
-        assert client.get("/v1/models", headers={"Cookie": f"anaphora_session={session}"}).status_code == 401
-
-
 def test_the_sign_in_page_speaks_the_language_of_whoever_comes(running: Any) -> None:
     with running.client() as client:
         german = client.get("/login", headers={"Accept-Language": "de"}).text

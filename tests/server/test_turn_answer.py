@@ -56,15 +56,6 @@ def test_a_citation_quotes_the_sentence_that_supports_what_was_said() -> None:
         assert reader.shown[citation.answer_start : citation.answer_end] == f"[{citation.n}]"
 
 
-def test_a_citation_follows_the_token_that_shows_it() -> None:
-    _, events = read("Leave lasts ten weeks [1], really.")
-    kinds = [event.type for event in events]
-
-    assert kinds == ["token", "citation", "token", "support"]
-    assert events[0].type == "token"
-    assert events[0].text == "Leave lasts ten weeks [1]"
-
-
 def test_statements_are_judged_by_what_they_cite() -> None:
     reader, _ = read("Parental leave lasts ten weeks [1].\nDogs love long walks [1].")
     right, invented = reader.answer().support
@@ -173,14 +164,6 @@ def test_an_answer_is_shown_without_what_is_no_part_of_it(written: str, shown: s
     assert (reader.shown, reader.refused) == (shown, False)
 
 
-def test_spans_of_statements_lie_in_the_answer() -> None:
-    reader, _ = read("- **Leave** lasts ten weeks [1].\n- The form goes by fax [2].\n")
-
-    shown = reader.shown
-    spans = [shown[event.answer_start : event.answer_end] for event in reader.answer().support]
-    assert spans == ["- **Leave** lasts ten weeks [1].", "- The form goes by fax [2]."]
-
-
 def test_the_example_of_the_instructions_is_no_answer_unless_a_document_says_it() -> None:
     example = f"{examples()[0]} [1]."
     assert examples()[0] in instructions().text
@@ -249,10 +232,3 @@ def test_the_code_that_a_cited_sentence_leads_to_belongs_to_the_answer(written: 
     assert "".join(event.text for event in events if isinstance(event, TokenEvent)) == reader.shown
     quote = reader.answer().citations[-1]
     assert INSTALL[quote.start : quote.end] == quote.quote == "```sh\npip install kestrel\n```"
-
-
-def test_code_that_the_model_wrote_itself_is_not_added() -> None:
-    reader = AnswerReader(evidence(INSTALL))
-    reader.feed("Add the package to your project [1]:\n\n```sh\npip install kestrel\n```")
-    reader.finish()
-    assert reader.complete() == []

@@ -150,15 +150,6 @@ def test_the_joined_score_follows_each_of_its_parts() -> None:
     assert joined(1.0, [SURE, TURNED]) == joined(1.0, [SURE])
 
 
-def test_the_packaged_model_reads(model_home: Path) -> None:
-    model = open_pairs(Settings(home=model_home))
-    assert model is not None
-    evidence_ = "Wide logs. Entries are kept for seven days. After that they are deleted."
-    true, turned = (model.read(f"Entries are kept for {days} days.", evidence_) for days in ("seven", "thirty"))
-    assert true.supported > 0.8 > true.contradicted
-    assert turned.contradicted > 0.5 > turned.supported
-
-
 @pytest.mark.parametrize(
     ("statement", "borne_out"),
     [
@@ -197,12 +188,6 @@ def test_a_small_model_s_contradicting_answer_gives_way_to_the_quotes() -> None:
     assert any(isinstance(event, FoldEvent) for event in events)
     assert done(events).status == "quoted"
     assert done(events).folded == "Parental leave lasts nine weeks [1]."
-
-
-def test_without_the_model_words_alone_judge() -> None:
-    script = ["Parental leave lasts ten weeks [1]."]
-    events = play(engine(script, collection=FakeCollection(), style="full"))
-    assert [one.supported for one in done(events).support] == [True]
 
 
 def test_another_language_than_english_is_not_read() -> None:

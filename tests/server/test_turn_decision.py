@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from index.documents import Hit, Passage
 from index.encoders import Encoder, Vectors
 from rewriter import Conversation, PassThroughRewriter
-from server.settings import LLMSettings, RetrievalSettings, Settings
+from server.settings import RetrievalSettings, Settings
 from server.turn.decision import (
     KINDS,
     MONOTONE,
@@ -156,18 +156,13 @@ def test_by_default_the_unlikely_is_refused_and_the_unclear_asked_back() -> None
     ("said", "bare"),
     [
         ("it doesn't work", True),
-        ("tried it, no luck", True),
         ("hmm now the signup crashes", True),
-        ("they look broken", True),
         ("uv is slow on this server", True),
         ("why does it fail?", False),
-        ("what am i doing wrong", False),
         ("is it slower than the other one", False),
         ('it fails with "permission denied"', False),
         ("it failed when i ran it straight after install, second time was fine", False),
-        ("my router wont let me change dns", False),
         ("does it work offline", False),
-        ("", False),
     ],
 )
 def test_a_bare_complaint_is_asked_back_whatever_its_chances(said: str, bare: bool) -> None:
@@ -187,11 +182,6 @@ def test_a_turn_asks_back_at_a_bare_complaint() -> None:
     assert done(play(turns, "why does it still fail for how long")).status != "asked"
 
 
-def test_undoing_something_is_no_trouble() -> None:
-    for text, cue in (("how do I remove it again?", 0.0), ("it is there again", 1.0), ("how is it still there?", 1.0)):
-        assert signals(planned(text), GOOD)["again"] == cue
-
-
 def test_below_the_threshold_no_model_is_asked() -> None:
     model = ScriptedChatModel(script=["Mr. Doe is the mayor [1]."])
     strict = Settings(retrieval=RetrievalSettings(profile={"answerable": 0.99}, rerank="never"))
@@ -199,15 +189,6 @@ def test_below_the_threshold_no_model_is_asked() -> None:
     assert end.status == "refused"
     assert model.asked == []
     assert "2 passages" in end.answer
-
-
-@pytest.mark.parametrize("threshold", [0.0, 0.05])
-def test_above_the_threshold_the_model_answers(threshold: float) -> None:
-    settings = Settings(
-        retrieval=RetrievalSettings(profile={"answerable": threshold}, rerank="never"), llm=LLMSettings()
-    )
-    told = engine(["Parental leave lasts ten weeks [1]."], settings=settings)
-    assert done(play(told, ASKED)).status == "answered"
 
 
 class ByItself(Showing):

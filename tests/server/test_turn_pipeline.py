@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessageChunk
 
-from rewriter import Conversation, Message, PassThroughRewriter
+from rewriter import Conversation, Message
 from server.settings import RetrievalSettings, Settings
 from server.tracing import Tracing
 from server.turn import support
@@ -23,7 +23,6 @@ from server.turn.events import (
     TokenEvent,
 )
 from server.turn.run import TurnInput
-from server.turn.search import TurnSearch
 from tests.chat_model import FOREVER, ScriptedChatModel
 from tests.server.turn_fakes import FAX, LEAVE, FakeCollection, Reversing, Showing
 from tests.server.turn_playing import FOLLOW_UP, Fixed, done, engine, play
@@ -83,12 +82,6 @@ def test_tokens_are_passed_on_as_they_come() -> None:
     assert "".join(asyncio.run(arrivals())) == "Parental leave lasts ten weeks [1]."
 
 
-def test_an_answer_cut_by_its_length_says_so() -> None:
-    cut = AIMessageChunk(content="ten weeks", response_metadata={"finish_reason": "length"})
-
-    assert done(play(engine(["Parental leave lasts ", cut]))).finish_reason == "length"
-
-
 def test_a_model_that_thinks_up_to_its_limit_is_not_taken_for_one_that_refuses() -> None:
     cut = AIMessageChunk(content=" fax?", response_metadata={"finish_reason": "length"})
     failed = play(engine(["<think>Is it by", cut]))[-1]
@@ -118,15 +111,6 @@ def test_a_refusal_is_said_honestly_and_never_as_a_token(script: list[str]) -> N
     assert "Handbook" in end.answer
     assert end.citations == []
     assert all("cannot_answer" not in event.text for event in events if isinstance(event, TokenEvent))
-
-
-def test_a_refusal_shows_the_sentences_that_come_nearest() -> None:
-    end = done(play(engine(["<cannot_answer>"], style="full"), "How long does parental leave last?"))
-
-    assert end.status == "refused"
-    assert end.answer.endswith("this comes nearest:\n\n> Parental leave lasts ten weeks. [1]")
-    assert [(cited.n, cited.quote) for cited in end.citations] == [(1, "Parental leave lasts ten weeks.")]
-    assert end.warning == ""
 
 
 def test_after_a_refusal_the_model_is_not_heard_further() -> None:
@@ -202,13 +186,6 @@ def test_a_small_model_s_copy_is_no_surer_than_the_quotes(monkeypatch: pytest.Mo
     assert done(play(engine([told], reranker=read), "Which parts does leave have?")).answer == told
 
 
-def test_a_passage_that_shows_tags_and_numbers_in_its_code_may_be_copied() -> None:
-    page = "Write `<question>` around it. Run `show items[1]` to see it."
-    end = done(play(engine([f"{page} [1]"], collection=FakeCollection(texts=(page,))), "What do I write around it?"))
-
-    assert (end.status, end.folded) == ("answered", "")
-
-
 def test_without_a_model_sentences_are_quoted() -> None:
     end = done(play(engine(), "How long does parental leave last?"))
 
@@ -281,14 +258,6 @@ def test_a_search_text_written_by_a_person_stands_in_for_the_rewrite() -> None:
     assert set(reranker.asked) == {"fax number of the office"}
 
 
-def test_the_question_itself_as_search_text_is_searched_without_the_conversation() -> None:
-    collection = FakeCollection()
-    events = play(engine(["x"], collection=collection), "and by fax?", conversation=FOLLOW_UP, search_for="and by fax?")
-    assert [query.text for query in collection.asked[0][0]] == ["and by fax?"]
-    assert isinstance(events[0], RewriteEvent)
-    assert events[0].decision == "edited"
-
-
 def test_a_cross_encoder_that_reads_conversations_has_the_question_as_typed_and_what_it_leans_on() -> None:
     """It needs no stand-alone question; where one was written in full, it reads that, and nothing beside it."""
     asked, answered = FOLLOW_UP.last_exchange()
@@ -330,20 +299,6 @@ def test_the_steps_are_told_with_content_apart() -> None:
     assert "How long is leave?" not in str([dict(step.values) for step in steps])
     assert LEAVE in str(steps[-1].prompt)
     assert steps[-1].output["text"] == "Ten weeks [1]."
-
-
-def test_batch_commands_search_as_a_turn_does() -> None:
-    collection, reranker = FakeCollection(), Reversing()
-    search = TurnSearch(
-        collection=lambda _: collection, rewriter=PassThroughRewriter(), settings=Settings(), reranker=reranker
-    )
-    found = search.find("How long is leave?", collection="docs", k=1, where={"domain": "dmv"})
-    play(engine(["x"], collection=collection, reranker=reranker), "How long is leave?", where={"domain": "dmv"})
-
-    assert [hit.passage.text for hit in found.hits] == [FAX]
-    assert found.reranked
-    assert found.plan.decision == "keep"
-    assert collection.asked[0] == collection.asked[1]
 
 
 @pytest.mark.parametrize("style", ["short", "full"])

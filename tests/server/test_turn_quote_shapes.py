@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from server.turn.answer import AnswerReader
 from server.turn.events import Evidence
 from server.turn.evidence import SentencePlace, best_sentences, nearest_sentences
-from server.turn.quote_shapes import LONGEST, asks_to_do, is_stub, quote_text
+from server.turn.quote_shapes import asks_to_do, is_stub, quote_text
 from server.turn.support import Support, SupportScorer
 from tests.server.turn_fakes import evidence
 from text.sentences import table_rows
@@ -135,33 +135,12 @@ def test_where_no_row_has_the_number_none_is_quoted(question: str) -> None:
     assert "|" not in shown(COMPATIBILITY, question, "Release")
 
 
-def test_a_row_that_is_named_is_quoted_without_a_cross_encoder_too() -> None:
-    table = (
-        "| Option | What it is for |\n|---|---|\n| `--wait` | Waits for the pods. |\n| `--force` | Replaces pods. |\n"
-    )
-    assert shown(table, "does `--wait` wait for pods?").splitlines()[2] == "> | `--wait` | Waits for the pods. |"
-
-
-def test_a_sentence_that_leads_to_a_table_is_quoted_by_the_named_rows_of_it() -> None:
-    rows = "\n".join(f"| `--flag-{n}` | sets the level to {n} |" for n in range(30))
-    text = f"The command has these flags:\n\n| Flag | What it does |\n|---|---|\n{rows}\n"
-    answer = shown(text, "what do the flags `--flag-2` and --flag-21 of the command do", "these flags")
-    assert answer == ("> | Flag | What it does |\n> |---|---|\n> | `--flag-2` | sets the level to 2 |\n>\n> [1]")
-
-
 def test_a_small_table_is_quoted_whole_where_no_row_is_named() -> None:
     table = "| Strategy | Behavior |\n|---|---|\n| `combined` | One stream. |\n| `separate` | Two streams. |"
     text = f"Hooks are rendered too.\n\n{table}\n\nBye now."
     quoted = "> " + table.replace("\n", "\n> ") + "\n>\n> [1]"
     assert shown(text, "any other way?", "One", "Two") == quoted
     assert "separate" not in shown(text, "what does combined do?", "One")
-
-
-def test_breaks_and_links_in_cells_are_words() -> None:
-    broken = "Set `TZ`.<br/><br/>\n<br>\nThe zone of the clock."
-    assert shown(broken, "is TZ the zone of the clock?", "clock") == "> The zone of the clock. [1]"
-    text = "| Variable | Use |\n|---|---|\n| `TZ` | The zone.<br/>See [the list](https://example.org). |\n"
-    assert "| `TZ` | The zone. See the list. |" in shown(text, "what is TZ for?", "TZ")
 
 
 def opened(text: str, opening: str) -> Evidence:
@@ -253,21 +232,6 @@ def test_steps_are_quoted_whole_for_one_of_them() -> None:
     answer = shown(STEPS, "how do I push a chart to the new registry?", "Push it")
     expected = STEPS[: STEPS.index("\n\nAfter")].replace("[registry](registry.md)", "registry")
     assert answer == "> " + expected.replace("\n", "\n> ") + " [1]"
-
-
-def test_long_steps_are_cut_at_a_line_with_a_mark() -> None:
-    steps = "\n".join(f"{n}. Turn the valve number {n} slowly to the left until it clicks." for n in range(1, 60))
-    answer = shown(f"Shut it down like this.\n\n{steps}\n", "how do I turn the valves?", "valve number 7 ")
-    assert answer.startswith("> 1. Turn")
-    assert answer.endswith("clicks.\n> \n> … [1]")
-    assert len(answer) < LONGEST + 200
-
-
-def test_a_doubtful_paragraph_brings_what_it_leads_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("server.turn.evidence.HELD", 2)
-    text = "The keyring has a new format. Convert it with the following command:\n\n```sh\ngpg --export >old.gpg\n```"
-    answer = shown(text, "gpg 2 only gave me a kbx file", "zzz", "yyy", "keyring")
-    assert "> gpg --export >old.gpg\n> ```" in answer
 
 
 LINKED = """\

@@ -141,7 +141,6 @@ def test_a_question_asked_before_is_a_near_duplicate() -> None:
         ("What does a permit cost?", "It costs $35.", ["A permit costs $35."], ""),
         ("What does a permit cost?", "It costs $35.", [], "no proposition"),
         ("What?", "It costs $35.", ["A permit costs $35."], "form"),
-        ("What <b>is</b> it?", "It costs $35.", ["A permit costs $35."], "form"),
         ("What does a permit cost?", "* and costs $35.", ["A permit costs $35."], "form"),
         ("What does the third fact say?", "It costs $35.", ["A permit costs $35."], ""),
         ("What do the facts say about permits?", "It costs $35.", ["A permit costs $35."], "about the material"),
@@ -152,7 +151,6 @@ def test_a_question_asked_before_is_a_near_duplicate() -> None:
         ("Can I renew a permit?", "No, a permit expires.", ["A permit expires."], ""),
         ("Is $35 what a town permit costs each year?", "A town permit costs $35 each year.",
          ["A town permit costs $35 each year."], "answer leaked"),
-        ("Can I order a permit online?", "Yes, you can order a permit online.", ["Order a permit online."], ""),
     ],
 )  # fmt: skip
 def test_pairs_are_rejected_for_a_reason(question: str, answer: str, facts: list[str], reason: str) -> None:
@@ -167,16 +165,13 @@ HISTORY = "What does a parking permit cost?\nIt costs $35 a year."
     [
         ("How do I order it?", "How do I order a parking permit?", ""),
         ("And by mail?", "Can I order a bike sticker by mail?", "not resolvable"),
-        ("And by mail?", "What does a parking permit cost by mail?", ""),
         ("How do I order a parking permit?", "How do I order a parking permit?", ""),
-        ("So how do I order a parking permit", "How do I order a parking permit?", ""),
         ("How would I order a parking permit?", "How do I order a parking permit?", "independent of history"),
         ("Why?", "Why does the town library close in winter?", "not resolvable"),
         ("How do I not order it?", "How do I order a parking permit?", "changed meaning"),
         ("How do I order 3 of it?", "How do I order a parking permit?", "changed meaning"),
         ("Which planets have rings?", "How do I order a parking permit?", "changed meaning"),
         ("", "How do I order a parking permit?", "empty"),
-        ("```", "How do I order a parking permit?", "empty"),
         ('{"question": "it?"}', "How do I order a parking permit?", "form"),
     ],
 )

@@ -121,18 +121,15 @@ def test_a_proposition_is_aligned_to_the_sentence_it_says(
     [
         ("Form PL-7 costs $35.", ""),
         ("Form PL-7 costs $45.", "number"),
-        ("The office in Dover answers within 35 days.", "number"),
         ("The office in Exeter answers within 10 days.", "name"),
         ("Form PL-9 can be sent by fax.", "number"),
         ("Form PL-7 cannot be sent by fax or by mail.", "negation"),
         ("You need a stamp.", "lost negation"),
         ("You do not need a stamp.", ""),
         ("What does Form PL-7 cost, $35?", "no statement"),
-        ("Form PL-7 can be sent by:", "no statement"),
         ("Form PL-7 by fax or by mail", "no statement"),
         ("Form PL-7 can be sent by *fax* or by mail.**", ""),
         ("The section describes that Form PL-7 can be sent by fax.", "no statement"),
-        ("Form PL-7 can be sent by fax。", ""),
         ("Form PL-7 can be sent by fax or by mail ครับ", ""),
     ],
 )
@@ -199,18 +196,13 @@ def test_an_answer_of_another_form_is_told_what_is_wrong(data: Any) -> None:
     [
         ("How does it work?", "it"),
         ("And by fax?", "And"),
-        ("Why?", "Why?"),
         ("Is that possible online?", "Is that"),
         ("What is the fee for this form?", "this form"),
-        ("Their office is open.", "their"),
         ("How do I get there?", "get there"),
         ("If I lose my card, how do I replace it?", ""),
-        ("Can employees change their address online?", ""),
         ("Is it possible to renew a card online?", ""),
-        ("How long does it take to get a card?", ""),
         ("What does `it` mean?", ""),
         ("Is there a fee for a card?", ""),
-        ("How do I enroll this year?", ""),
     ],
 )
 def test_references_are_told_from_what_a_sentence_resolves_itself(text: str, found: str) -> None:

@@ -1,16 +1,12 @@
 from __future__ import annotations
 
-import sys
-import threading
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
 
 import pytest
-import Stemmer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from text.words import stem, stems, tokenize
+from text.words import tokenize
 
 
 def test_words_are_folded_and_stemmed_and_stop_words_left_out() -> None:
@@ -63,26 +59,3 @@ def test_threads_do_not_disturb_each_other() -> None:
     expected = [tokenize(text) for text in texts]
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(tokenize, texts * 4)) == expected * 4
-
-
-def test_every_thread_has_a_stemmer_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stemmer keeps a cache inside that two threads would tear; only rarely would a wrong stem show it."""
-
-    class OwnedStemmer:
-        def __init__(self, language: str) -> None:
-            self.stemmer = Stemmer.Stemmer(language)
-            self.owner = threading.get_ident()
-
-        def stemWords(self, words: list[str]) -> list[str]:  # noqa: N802  the library's name
-            assert threading.get_ident() == self.owner
-            return list(self.stemmer.stemWords(words))
-
-    def use(_: int) -> tuple[list[str], list[str], str]:
-        together.wait(timeout=90)
-        return tokenize("renewing licences"), stems("renewing licences"), stem("renewing")
-
-    monkeypatch.setitem(sys.modules, "Stemmer", SimpleNamespace(Stemmer=OwnedStemmer))
-    monkeypatch.setattr("text.words._local", threading.local())
-    together = threading.Barrier(4)
-    with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(use, range(8))) == [(["renew", "licenc"], ["renew", "licenc"], "renew")] * 8

@@ -360,26 +360,6 @@ def test_a_poisoned_document_and_answer_do_nothing(visitor: Visitor) -> None:
     assert page.evaluate("[...window.seen]") == []
 
 
-@pytest.mark.extended
-def test_who_asks_while_an_answer_is_written_is_told_and_keys_are_shown(visitor: Visitor) -> None:
-    page = visitor.page
-    page.fill("#question", "Tell me a story about the kettle")
-    page.click('.composer [data-action="send"]')
-    page.wait_for_selector('.turn:has-text("Once upon a time")')
-    assert not page.locator('.composer [data-action="send"]').is_visible()
-    page.fill("#question", "How often should I descale it?")
-    page.press("#question", "Enter")
-    page.wait_for_selector('.toast:has-text("still being written")')
-    assert page.input_value("#question") == "How often should I descale it?"
-    page.click('[data-action="stop"]')
-    page.wait_for_selector('.turn[data-state="interrupted"]')
-    page.focus('[data-action="theme"]')
-    page.keyboard.press("?")
-    page.wait_for_selector(".keys[open]")
-    page.keyboard.press("Escape")
-    page.wait_for_selector(".keys", state="hidden")
-
-
 def test_stopping_keeps_what_was_shown_and_retry_replaces_it(visitor: Visitor, site: Site) -> None:
     page = visitor.page
     page.fill("#question", "Tell me a story about the kettle")

@@ -252,14 +252,6 @@ def test_dashed_numbers_and_underlined_sentences_are_explained() -> None:
     assert "Underlined: the sources named there do not bear it out." in view.html()
 
 
-def test_dropped_citations_and_a_cut_answer_are_told() -> None:
-    view = played("Yes [1].")
-    assert view.done is not None
-    view.add(view.done.model_copy(update={"dropped_citations": 2, "finish_reason": "length"}))
-    assert "2 citations of nothing in the sources were removed." in view.html()
-    assert "was cut" in view.html()
-
-
 def test_the_reader_shows_the_place_and_counts_what_it_leaves_out() -> None:
     document = text_of("long.txt", *((str(n), f"Sentence {n}. " * 200) for n in range(60)))
     start = document.text.index("Sentence 30.")

@@ -21,19 +21,13 @@ ROOMS = {
     "synth": {"synth", "index", "rewriter", "text"},
     "server": {"server", "synth", "index", "rewriter", "text"},
     "evaluation": {
-        "evaluation",
-        "server.settings",
-        "server.turn",
-        "synth",
-        "index",
-        "rewriter",
-        "text",
+        "evaluation", "server.settings", "server.turn", "synth", "index", "rewriter", "text",
     },
     "ui": {"ui", "server.chat", "server.api.dependencies", "server.plugins", "evaluation", "text"},
     "plugins": {"plugins", "cli", "ui", "server", "synth", "index", "rewriter", "text"},
     "cli": {"cli", "ui", "evaluation", "server", "synth", "index", "rewriter", "text"},
     "testing": {"testing", "server", "index", "rewriter", "text"},
-}
+}  # fmt: skip
 OURS = {*ROOMS, "tests", "benchmarks", "papers", "plugins"}
 # Modules that exist to speak a library's language and are themselves imported late: they define subclasses of its
 # classes, or, with Gradio, their annotations of event handlers are read.

@@ -25,14 +25,10 @@ def passage(start: int, end: int) -> Passage:
 @pytest.mark.parametrize(
     ("at", "expected"),
     [
-        ((10, 30), ["0-20", "20-40"]),
-        ((12, 40), ["20-40"]),
-        ((0, 40), ["0-20", "20-40"]),
-        ((18, 20), ["0-20"]),
-        ((15, 60), ["20-40"]),
-        ((100, 120), []),
+        ((10, 30), ["0-20", "20-40"]), ((12, 40), ["20-40"]), ((0, 40), ["0-20", "20-40"]), ((18, 20), ["0-20"]),
+        ((15, 60), ["20-40"]), ((100, 120), []),
     ],
-)
+)  # fmt: skip
 def test_a_passage_holds_half_a_quote_or_lies_half_within_it(at: tuple[int, int], expected: list[str]) -> None:
     assert relevant([passage(0, 20), passage(20, 40), passage(40, 90)], [at]) == expected
 

@@ -155,12 +155,8 @@ def test_a_document_comes_back_whole(tmp_path: Path, words: WordEncoder) -> None
     assert collection.document("folder/a b.md") == whole
     (info,) = collection.documents()
     assert (info.id, info.title, info.source, info.format, info.passages) == (
-        "folder/a b.md",
-        "A title",
-        "folder/a b.md",
-        "markdown",
-        2,
-    )
+        "folder/a b.md", "A title", "folder/a b.md", "markdown", 2,
+    )  # fmt: skip
     assert info.content_hash == whole.content_hash
     hit = collection.search([Query("ünicode body")])[0]
     assert (hit.passage.heading, hit.passage.page, hit.passage.metadata["lang"]) == (("Part", "Sub"), 3, "de")

@@ -35,13 +35,9 @@ def test_headings_nest_and_the_title_is_left_out_of_their_paths(tmp_path: Path) 
     document = loaded(tmp_path, text)
     assert document.title == "Guide"
     assert shown(document) == [
-        ((), "A."),
-        (("Install",), "B."),
-        (("Install", "On Linux"), "C."),
-        (("Install", "On Linux", "Deep"), "D."),
-        (("Use",), "E."),
-        (("Appendix",), "F."),
-    ]
+        ((), "A."), (("Install",), "B."), (("Install", "On Linux"), "C."), (("Install", "On Linux", "Deep"), "D."),
+        (("Use",), "E."), (("Appendix",), "F."),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

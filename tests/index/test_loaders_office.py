@@ -172,15 +172,11 @@ def test_pdf_sections_carry_pages_and_bookmarked_headings(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("broken", "joined"),
     [
-        ("the docu-\nments are", "the documents are"),
-        ("the docu\u00ad\nments", "the documents"),
-        ("the docu\ufffements", "the documents"),
-        ("Anglo-\nSaxon", "Anglo-\nSaxon"),
-        ("pages 3-\n5", "pages 3-\n5"),
-        ("a -\nb", "a -\nb"),
-        ("one\ntwo", "one\ntwo"),
+        ("the docu-\nments are", "the documents are"), ("the docu\u00ad\nments", "the documents"),
+        ("the docu\ufffements", "the documents"), ("Anglo-\nSaxon", "Anglo-\nSaxon"), ("pages 3-\n5", "pages 3-\n5"),
+        ("a -\nb", "a -\nb"), ("one\ntwo", "one\ntwo"),
     ],
-)
+)  # fmt: skip
 def test_words_broken_at_line_ends_are_joined(broken: str, joined: str) -> None:
     assert join_lines(broken) == joined
 

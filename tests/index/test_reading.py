@@ -98,13 +98,8 @@ def test_pdfs_are_read_again_once_text_can_be_recognised(
 
     monkeypatch.setattr(ParserPool, "parse", counted)
     installed = (
-        ("", 10),
-        ("", 0),
-        ("rapidocr", 1),
-        ("rapidocr", 0),
-        ("/usr/bin/tesseract", 1),
-        ("/usr/bin/tesseract", 0),
-    )
+        ("", 10), ("", 0), ("rapidocr", 1), ("rapidocr", 0), ("/usr/bin/tesseract", 1), ("/usr/bin/tesseract", 0),
+    )  # fmt: skip
     for found, expected in installed:
         monkeypatch.setattr(indexer, "find_recogniser", lambda found=found: found)
         read.clear()

@@ -27,15 +27,10 @@ PASSAGE = "The kettles are made of steel. They do not rust."
 @pytest.mark.parametrize(
     ("answer", "kind"),
     [
-        ("Yes.", "yes/no"),
-        ("No, they do not.", "yes/no"),
-        ("No kettle is.", "abstractive"),
-        ("made  of Steel.", "extractive"),
-        ("Of iron", "abstractive"),
-        ("", "unanswerable"),
-        (" . ", "unanswerable"),
+        ("Yes.", "yes/no"), ("No, they do not.", "yes/no"), ("No kettle is.", "abstractive"),
+        ("made  of Steel.", "extractive"), ("Of iron", "abstractive"), ("", "unanswerable"), (" . ", "unanswerable"),
     ],
-)
+)  # fmt: skip
 def test_the_kind_of_an_answer_is_told_by_its_form(answer: str, kind: str) -> None:
     assert answer_kind(answer, ["Other words.", PASSAGE]) == kind
 

@@ -10,22 +10,8 @@ from rewriter.recipe import Recipe
 from rewriter.training import Machine
 
 WORDS = (
-    "permit",
-    "passport",
-    "fax",
-    "form",
-    "renew",
-    "office",
-    "fee",
-    "lamp",
-    "it",
-    "how",
-    "do",
-    "i",
-    "by",
-    "and",
-    "the",
-)
+    "permit", "passport", "fax", "form", "renew", "office", "fee", "lamp", "it", "how", "do", "i", "by", "and", "the",
+)  # fmt: skip
 
 MACHINE = Machine(cpu_only=True, threads=1, bars=False)
 

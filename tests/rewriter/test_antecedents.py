@@ -43,16 +43,11 @@ def test_an_ordinal_names_an_item(answer: str, question: str, item: str) -> None
 @pytest.mark.parametrize(
     "question",
     [
-        "how long does it last",
-        "is there a second form then",
-        "is it slower the second time?",
-        "back to the first one you named",
-        "last question: what does it cost",
-        "what must I do first",
-        "the fifth one?",
-        "which one is free?",
+        "how long does it last", "is there a second form then", "is it slower the second time?",
+        "back to the first one you named", "last question: what does it cost", "what must I do first",
+        "the fifth one?", "which one is free?",
     ],
-)
+)  # fmt: skip
 def test_other_questions_name_none(question: str) -> None:
     assert resolve(Conversation((Message("user", "how?"), Message("assistant", NUMBERED))), question, {}) is None
 

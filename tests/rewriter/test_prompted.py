@@ -117,15 +117,11 @@ def test_cancelling_ends_the_request() -> None:
 @pytest.mark.parametrize(
     ("said", "expected"),
     [
-        ("REWRITE: What is it?", "What is it?"),
-        ("Rewritten question: “What is it?”", "What is it?"),
-        ("REWRITE:\nWhat is it?", "What is it?"),
-        ('"What is it?"', "What is it?"),
-        ("What: is it?", "What: is it?"),
-        ("KEEP\nREWRITE: What?", None),
-        ("Keep calm and carry on?", "Keep calm and carry on?"),
+        ("REWRITE: What is it?", "What is it?"), ("Rewritten question: “What is it?”", "What is it?"),
+        ("REWRITE:\nWhat is it?", "What is it?"), ('"What is it?"', "What is it?"), ("What: is it?", "What: is it?"),
+        ("KEEP\nREWRITE: What?", None), ("Keep calm and carry on?", "Keep calm and carry on?"),
     ],
-)
+)  # fmt: skip
 def test_parsing(said: str, expected: str | None) -> None:
     assert parse(said) == expected
 

@@ -59,14 +59,11 @@ def test_the_page_itself_and_links_to_it_are_answered(page: Any) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [
-        ("GET", "/gradio_api/nothing", 404),
-        ("GET", "/gradio_api/file=/etc/passwd", 404),
-        ("DELETE", "/gradio_api/queue/join", 405),
-        ("POST", "/gradio_api/queue/join", 422),
-        ("POST", "/gradio_api/run/nothing", 404),
-        ("GET", "/nothing/at/all", 404),
+        ("GET", "/gradio_api/nothing", 404), ("GET", "/gradio_api/file=/etc/passwd", 404),
+        ("DELETE", "/gradio_api/queue/join", 405), ("POST", "/gradio_api/queue/join", 422),
+        ("POST", "/gradio_api/run/nothing", 404), ("GET", "/nothing/at/all", 404),
     ],
-)
+)  # fmt: skip
 def test_errors_of_the_page_have_the_shape_of_the_api(page: Any, method: str, path: str, status: int) -> None:
     with page.client() as client:
         answer = client.request(method, path)

@@ -53,13 +53,10 @@ def test_evidence_names_its_box_and_the_page_shows_it_there(running: Any) -> Non
 @pytest.mark.parametrize(
     "document",
     [
-        "nothing.pdf",
-        "../uploads/docs/uploads/parking.pdf",
-        "uploads/../uploads/parking.pdf",
-        "/etc/passwd",
+        "nothing.pdf", "../uploads/docs/uploads/parking.pdf", "uploads/../uploads/parking.pdf", "/etc/passwd",
         "travel.md",
     ],
-)
+)  # fmt: skip
 def test_no_page_is_shown_of_what_is_no_document_with_pages(running: Any, document: str) -> None:
     with running.client() as client:
         uploaded(running, client, bicycles())

@@ -14,17 +14,10 @@ PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 @pytest.mark.parametrize(
     ("name", "found"),
     [
-        ("../images/a.png", True),
-        ("b%20c.png", True),
-        ("../../outside.png", False),
-        ("link.png", False),
-        ("../.git/a.png", False),
-        ("page.md", False),
-        ("/etc/passwd", False),
-        ("gone.png", False),
-        ("a\0.png", False),
+        ("../images/a.png", True), ("b%20c.png", True), ("../../outside.png", False), ("link.png", False),
+        ("../.git/a.png", False), ("page.md", False), ("/etc/passwd", False), ("gone.png", False), ("a\0.png", False),
     ],
-)
+)  # fmt: skip
 def test_an_image_lies_below_the_indexed_folder(tmp_path: Path, name: str, found: bool) -> None:
     root = tmp_path / "site"
     for place in ("images/a.png", "guide/b c.png", ".git/a.png", "../outside.png"):

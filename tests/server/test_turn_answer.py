@@ -195,22 +195,14 @@ def test_a_quotation_is_shown_and_cited_exactly() -> None:
     st.lists(
         st.sampled_from(
             [
-                "Parental leave lasts ten weeks",
-                " [1]",
-                ". ",
-                "\n",
-                "[2, 9]",
-                "`a[1]`",
-                "```\n",
-                "cannot_answer",
-                "> ",
-                "十周。",
+                "Parental leave lasts ten weeks", " [1]", ". ", "\n", "[2, 9]", "`a[1]`", "```\n", "cannot_answer",
+                "> ", "十周。",
             ]
         ),
         max_size=10,
     ).map("".join),
     st.lists(st.integers(0, 150), max_size=12),
-)
+)  # fmt: skip
 def test_where_an_answer_is_cut_changes_nothing(text: str, cuts: list[int]) -> None:
     places = sorted({min(cut, len(text)) for cut in cuts} | {0, len(text)})
     whole, _ = read(text)

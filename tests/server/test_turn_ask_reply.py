@@ -39,26 +39,12 @@ def chosen(reply: str) -> tuple[tuple[str, ...], str]:
 @pytest.mark.parametrize(
     ("reply", "places"),
     [
-        ("Postgres › Dump and restore", "1"),
-        ("2", "2"),
-        ("٢", "2"),
-        ("２", "2"),
-        ("option 3", "3"),
-        ("The 2nd one, please", "2"),
-        ("the last one", "4"),
-        ("1 and 3", "13"),
-        ("all of them", "1234"),
-        ("das zweite", "2"),
-        ("le deuxième", "2"),
-        ("el último", "4"),
-        ("选第2个吧", "2"),
-        ("2番目です", "2"),
-        ("الثاني", "2"),
-        ("the replication one", "2"),
-        ("mysql", "3"),
-        ("restoring", "1"),
+        ("Postgres › Dump and restore", "1"), ("2", "2"), ("٢", "2"), ("２", "2"), ("option 3", "3"),
+        ("The 2nd one, please", "2"), ("the last one", "4"), ("1 and 3", "13"), ("all of them", "1234"),
+        ("das zweite", "2"), ("le deuxième", "2"), ("el último", "4"), ("选第2个吧", "2"), ("2番目です", "2"),
+        ("الثاني", "2"), ("the replication one", "2"), ("mysql", "3"), ("restoring", "1"),
     ],
-)
+)  # fmt: skip
 def test_a_choice_is_understood(reply: str, places: str) -> None:
     assert chosen(reply) == (tuple(places), "")
 
@@ -81,16 +67,11 @@ def test_a_choice_may_come_with_words_and_words_without_a_choice(reply: str, pla
 @pytest.mark.parametrize(
     ("reply", "said"),
     [
-        ("none of these", ""),
-        ("something else: the disk is full", "the disk is full"),
-        ("no, it's about the disk", "the disk"),
-        ("nein, sondern die Platte", "die Platte"),
-        ("ninguno de estos", ""),
-        ("都不是", ""),
-        ("どれも違います、ディスクが満杯です", "ディスクが満杯です"),
-        ("شيء آخر", ""),
+        ("none of these", ""), ("something else: the disk is full", "the disk is full"),
+        ("no, it's about the disk", "the disk"), ("nein, sondern die Platte", "die Platte"), ("ninguno de estos", ""),
+        ("都不是", ""), ("どれも違います、ディスクが満杯です", "ディスクが満杯です"), ("شيء آخر", ""),
     ],
-)
+)  # fmt: skip
 def test_what_was_offered_may_be_declined(reply: str, said: str) -> None:
     declined = understood(TALK, reply)
     assert declined is not None
@@ -100,18 +81,11 @@ def test_what_was_offered_may_be_declined(reply: str, said: str) -> None:
 @pytest.mark.parametrize(
     "message",
     [
-        "how do I install postgres?",
-        "first, how do I install it?",
-        "something else: how do I uninstall it",
-        "no, what is the fax number?",
-        "moving on. the fax number",
-        "boss deleted it by mistake!! can i roll it back",
-        "Übrigens: die Faxnummer",
-        "¿dónde está?",
-        "怎么安装",
-        "كيف أثبت البرنامج",
+        "how do I install postgres?", "first, how do I install it?", "something else: how do I uninstall it",
+        "no, what is the fax number?", "moving on. the fax number", "boss deleted it by mistake!! can i roll it back",
+        "Übrigens: die Faxnummer", "¿dónde está?", "怎么安装", "كيف أثبت البرنامج",
     ],
-)
+)  # fmt: skip
 def test_what_asks_anew_is_no_reply(message: str) -> None:
     assert understood(TALK, message) is None
     assert folded([*TALK.messages, Message("user", message)]) == [*TALK.messages[:-1], Message("user", message)]

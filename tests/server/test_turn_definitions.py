@@ -13,18 +13,13 @@ from tests.server.turn_fakes import evidence
 @pytest.mark.parametrize(
     ("question", "term"),
     [
-        ("What is a chart?", "chart"),
-        ("ok, what's a library chart exactly?", "library chart"),
-        ("whats gravity", "gravity"),
-        ("what does --atomic do", "--atomic"),
-        ("what do you mean by post renderer", "post renderer"),
-        ("What are hooks good for?", "hooks"),
-        ("Was ist ein Chart?", "Chart"),
-        ("什么是图表？", "图表"),
-        ("How do I install a chart?", ""),
+        ("What is a chart?", "chart"), ("ok, what's a library chart exactly?", "library chart"),
+        ("whats gravity", "gravity"), ("what does --atomic do", "--atomic"),
+        ("what do you mean by post renderer", "post renderer"), ("What are hooks good for?", "hooks"),
+        ("Was ist ein Chart?", "Chart"), ("什么是图表？", "图表"), ("How do I install a chart?", ""),
         ("which port is it", ""),
     ],
-)
+)  # fmt: skip
 def test_the_term_whose_meaning_is_asked_for(question: str, term: str) -> None:
     assert asked_term(question) == term
 
@@ -41,14 +36,11 @@ What a chart is not: a chart repository is a server for charts. When a chart is 
 @pytest.mark.parametrize(
     "definition",
     [
-        "A *chart* is a Helm package.",
-        "Charts are packages of resources.",
-        "In Helm, a chart (`.tgz`) is a package.",
-        "- **Chart**: a package of resources.",
-        "- `chart` – what is packed.",
-        "[Chart](chart.md) means a package.",
+        "A *chart* is a Helm package.", "Charts are packages of resources.",
+        "In Helm, a chart (`.tgz`) is a package.", "- **Chart**: a package of resources.",
+        "- `chart` – what is packed.", "[Chart](chart.md) means a package.",
     ],
-)
+)  # fmt: skip
 def test_a_definition_comes_before_what_is_liked_more(definition: str) -> None:
     passages = evidence(USES.format(definition=definition), heading=["Use"])
     quotes, sure = nearest_sentences(

@@ -47,26 +47,13 @@ def filtered(text: str, cuts: Sequence[int] = (), passages: Sequence[Any] = EVID
 
 
 TOKENS = [
-    "<cannot_answer>",
-    "cannot_answer",
-    "**cannot_answer**",
-    "cannot\\_answer",
-    "<cannot answer>",
-    "< cannot _ answer >",
-    "<cannot_answer/>",
-    "&lt;cannot_answer&gt;",
-    "cannot_answercannot_answer",
-    "\n\n<cannot_answer>",
-    "cannot__answer",
-]
+    "<cannot_answer>", "cannot_answer", "**cannot_answer**", "cannot\\_answer", "<cannot answer>",
+    "< cannot _ answer >", "<cannot_answer/>", "&lt;cannot_answer&gt;", "cannot_answercannot_answer",
+    "\n\n<cannot_answer>", "cannot__answer",
+]  # fmt: skip
 PROSE = [
-    "I cannot answer this.",
-    "cannot answers",
-    "a < b",
-    "<canvas> and [candy] can",
-    "We cannot",
-    "*canned* _can_",
-]
+    "I cannot answer this.", "cannot answers", "a < b", "<canvas> and [candy] can", "We cannot", "*canned* _can_",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("token", TOKENS)
@@ -159,16 +146,11 @@ def test_saying_that_it_is_not_there_is_a_refusal(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "Yes, you can [1].",
-        "Yes",
-        "The passport is needed [1].",
-        "The document does not contain personal data [1].",
-        "There is no information desk [1].",
-        "The passages state that leave lasts ten weeks [1].",
-        "Ten weeks [1]. The passages do not say more.",
-        "",
+        "Yes, you can [1].", "Yes", "The passport is needed [1].", "The document does not contain personal data [1].",
+        "There is no information desk [1].", "The passages state that leave lasts ten weeks [1].",
+        "Ten weeks [1]. The passages do not say more.", "",
     ],
-)
+)  # fmt: skip
 def test_answers_pass(text: str) -> None:
     assert opened(text) == (text, False)
 

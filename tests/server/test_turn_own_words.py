@@ -26,13 +26,9 @@ from tests.server.turn_playing import FOLLOW_UP, done, engine, play
 @pytest.mark.parametrize(
     "said",
     [
-        "thanks!",
-        "ok great, thx",
-        "merci beaucoup",
-        "ありがとうございます。",
-        "谢谢！",
+        "thanks!", "ok great, thx", "merci beaucoup", "ありがとうございます。", "谢谢！",
     ],
-)
+)  # fmt: skip
 def test_thanks_are_answered_as_thanks(said: str) -> None:
     collection, model = FakeCollection(), ScriptedChatModel(script=["Leave lasts ten weeks [1]."])
     events = play(engine(model=model, collection=collection), said, conversation=FOLLOW_UP)

@@ -93,14 +93,10 @@ def test_a_model_that_thinks_up_to_its_limit_is_not_taken_for_one_that_refuses()
 @pytest.mark.parametrize(
     "script",
     [
-        ["<cannot", "_answer>"],
-        ["CANNOT_ANSWER."],
-        ["cannot answer"],
-        ["The passages do ", "not state the answer."],
-        [""],
-        ["   \n"],
+        ["<cannot", "_answer>"], ["CANNOT_ANSWER."], ["cannot answer"], ["The passages do ", "not state the answer."],
+        [""], ["   \n"],
     ],
-)
+)  # fmt: skip
 def test_a_refusal_is_said_honestly_and_never_as_a_token(script: list[str]) -> None:
     events = play(engine(script), "Who is the mayor?")
     end = done(events)

@@ -194,16 +194,11 @@ def test_an_answer_of_another_form_is_told_what_is_wrong(data: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("How does it work?", "it"),
-        ("And by fax?", "And"),
-        ("Is that possible online?", "Is that"),
-        ("What is the fee for this form?", "this form"),
-        ("How do I get there?", "get there"),
-        ("If I lose my card, how do I replace it?", ""),
-        ("Is it possible to renew a card online?", ""),
-        ("What does `it` mean?", ""),
-        ("Is there a fee for a card?", ""),
+        ("How does it work?", "it"), ("And by fax?", "And"), ("Is that possible online?", "Is that"),
+        ("What is the fee for this form?", "this form"), ("How do I get there?", "get there"),
+        ("If I lose my card, how do I replace it?", ""), ("Is it possible to renew a card online?", ""),
+        ("What does `it` mean?", ""), ("Is there a fee for a card?", ""),
     ],
-)
+)  # fmt: skip
 def test_references_are_told_from_what_a_sentence_resolves_itself(text: str, found: str) -> None:
     assert reference(text) == found

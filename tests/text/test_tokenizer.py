@@ -17,13 +17,10 @@ def test_words_are_folded_and_stemmed_and_stop_words_left_out() -> None:
 @pytest.mark.parametrize(
     ("text", "terms"),
     [
-        ("pass --dry-run", {"dry-run", "dri", "run"}),
-        ("call foo_bar()", {"foo_bar", "foo", "bar"}),
-        ("since v1.2", {"v1.2", "v1", "2"}),
-        ("C++ and C#", {"c++", "c#"}),
-        ("form 4", {"form", "4"}),
+        ("pass --dry-run", {"dry-run", "dri", "run"}), ("call foo_bar()", {"foo_bar", "foo", "bar"}),
+        ("since v1.2", {"v1.2", "v1", "2"}), ("C++ and C#", {"c++", "c#"}), ("form 4", {"form", "4"}),
     ],
-)
+)  # fmt: skip
 def test_identifiers_are_found_whole_and_in_parts(text: str, terms: set[str]) -> None:
     assert terms <= set(tokenize(text))
 

@@ -81,12 +81,9 @@ A new address is registered by calling the service line.
 MOTHS = "# Moths\n\nMoths love light: see [there](kettle.md#turn-off-the-alarm).\n"
 
 CITING = (
-    "Lamps are lit at dusk. The pump is oiled every year [2].",
-    "References",
-    "[1] Ada Wick. 1990. On oil. In Lamps.",
-    "[2] Bea Stone. 2001. Care of the pump. In Pumps.",
-    "[3] Cy Moth. 2004. <b>Night</b>. In Lamps.",
-)
+    "Lamps are lit at dusk. The pump is oiled every year [2].", "References", "[1] Ada Wick. 1990. On oil. In Lamps.",
+    "[2] Bea Stone. 2001. Care of the pump. In Pumps.", "[3] Cy Moth. 2004. <b>Night</b>. In Lamps.",
+)  # fmt: skip
 
 POISON = """# Teapot <script>window.owned = "title"</script>
 

@@ -220,14 +220,9 @@ def test_details_of_the_search_are_for_agents() -> None:
     view.add(view.evidence.model_copy(update={"reranked": True}))
     view.add(rewritten("expand", confidence=0.8, expansion=["boil"]))
     words = (
-        "/traces/",
-        "Confidence: 80%",
-        "Fused score",
-        "Keyword weight",
-        "Why it was found",
-        "Rewriter",
+        "/traces/", "Confidence: 80%", "Fused score", "Keyword weight", "Why it was found", "Rewriter",
         "cross-encoder",
-    )
+    )  # fmt: skip
     for traced in (False, True):
         view.traced = traced
         shown = f"{view.html()}{view.sources_html()}"

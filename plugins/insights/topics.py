@@ -6,6 +6,8 @@ model, get a sure answer from the documents as they are now, or the answer that 
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 import time
 from collections import Counter
@@ -24,6 +26,7 @@ from pydantic import Field
 from index.documents import MetadataValue, Where, in_scope
 from index.encoders import Vectors
 from plugins.insights import InsightsSettings
+from plugins.insights.disagreements import Disagreement, disagreements
 from server.api.dependencies import CollectionFilter, Narrowed, Service
 from server.chat.base import Forbidden, ServiceBase, checked_name, index_errors, requires, run_blocking
 from server.chat.reviews import DAY
@@ -98,6 +101,8 @@ READ = 3000
 SHOWN, EXAMPLES, NAMED, LISTED = 50, 5, 3, 20
 ALIKE = 0.6
 """Cosine from which on two questions ask for the same."""
+_FORMULA = re.compile(r"(^|[;\t])(?=\s*[=+@\-＝＋－＠])")
+"""Where a spreadsheet that parts cells at this sign, or at another one, reads a formula."""
 
 router = APIRouter(tags=["Insights"])
 
@@ -173,6 +178,9 @@ class Insights(View):
     filters: dict[str, list[MetadataValue]] = Field(description="By which people narrowed their searches.")
     topics: list[Topic]
     gaps: list[Topic]
+    disagreements: list[Disagreement] = Field(
+        description="Sentences of different sections that one answer cited and that say different things."
+    )
     never_cited: list[str] = Field(description="Documents of the collection that no answer cited, by id.")
 
 
@@ -208,6 +216,11 @@ class InsightsService(ServiceBase):
             recent = [turn for turn, _ in rows if turn.created >= since]
             cited = {place.document_id for turn in recent if turn.done for place in turn.done.citations}
             documents = self._documents(name, where or {}) if name else set()
+            fields, pairs = self.core.settings.server.filters.get(name, ()), self.core.models.pairs()
+            apart = {
+                key: {field: self.core.opened.get(name).document(key).metadata.get(field, "") for field in fields}
+                for key in (cited & documents if fields else ())
+            }
             lost = [at for at, turn in enumerate(turns) if _unanswered(turn)]
             return Insights(
                 since=since,
@@ -223,6 +236,7 @@ class InsightsService(ServiceBase):
                     gap.model_copy(update={"draft": draft(gap.questions)})
                     for gap in _topics([turns[at] for at in lost], vectors[lost], since)
                 ],
+                disagreements=disagreements(recent, pairs, apart) if pairs else [],
                 never_cited=sorted(documents - cited),
             )
 
@@ -396,6 +410,28 @@ def markdown_report(insights: Insights, days: int) -> str:
     return template.render(insights=insights, days=days, **more).rstrip() + "\n"
 
 
+def csv_table(insights: Insights) -> str:
+    """Return topics, gaps, pages and cited documents as CSV.
+
+    A cell that a spreadsheet would take for a formula begins with an apostrophe.
+    """
+    out = io.StringIO()
+    table = csv.writer(out)
+    counts = "turns", "earlier", "refused", "asked", "doubted", "rated_up", "rated_down", "unanswered"
+    table.writerow(("kind", "name", *counts, "question", "nearest"))
+    for kind, topics in (("topic", insights.topics), ("gap", insights.gaps)):
+        for topic in topics:
+            nearest = topic.sections[0].document_id if topic.sections else ""
+            cells = (kind, topic.name, *(getattr(topic, count) for count in counts), topic.questions[0], nearest)
+            table.writerow(_FORMULA.sub(r"\1'", str(cell)) for cell in cells)
+    blank = [""] * (len(counts) - 1)
+    rows = [("page", page.page, page.turns, *blank[:-1], page.unanswered) for page in insights.pages]
+    rows += [("cited", place.document_id, place.turns, *blank) for place in insights.cited]
+    for cells in rows:
+        table.writerow(_FORMULA.sub(r"\1'", str(cell)) for cell in (*cells, "", ""))
+    return out.getvalue()
+
+
 MAX_DAYS = 365
 Days = Annotated[int, Query(ge=1, le=MAX_DAYS, description="How many days back.")]
 Again = Annotated[
@@ -403,11 +439,14 @@ Again = Annotated[
 ]
 
 
+_FILES = {"markdown": ("text/markdown", "md"), "csv": ("text/csv", "csv")}
+
+
 @router.get(
     "/v1/insights",
     summary="Report what people ask and what the documents lack",
     response_model=Insights,
-    responses={200: {"description": "The report.", "content": {"text/markdown": {}}}},
+    responses={200: {"description": "The report.", "content": {"text/markdown": {}, "text/csv": {}}}},
 )
 async def insights(
     service: Service,
@@ -416,8 +455,8 @@ async def insights(
     collection: CollectionFilter = "",
     again: Again = False,
     style: Annotated[
-        Literal["json", "markdown"],
-        Query(alias="format", description="For programs, or for people."),
+        Literal["json", "markdown", "csv"],
+        Query(alias="format", description="For programs, for people, or for spreadsheets."),
     ] = "json",
 ) -> Insights | Response:
     """Group the questions of the last days by meaning, with counts of their outcomes and the gaps they show.
@@ -428,5 +467,6 @@ async def insights(
     report = await reporting.report(days=days, collection=collection, where=where, again=again)
     if style == "json":
         return report
-    headers = {"Content-Disposition": 'attachment; filename="insights.md"'}
-    return Response(markdown_report(report, days), media_type="text/markdown", headers=headers)
+    text, (kind, suffix) = markdown_report(report, days) if style == "markdown" else csv_table(report), _FILES[style]
+    headers = {"Content-Disposition": f'attachment; filename="insights.{suffix}"'}
+    return Response(text, media_type=kind, headers=headers)

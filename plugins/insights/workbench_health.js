@@ -24,6 +24,7 @@
     if (!answer || mine !== drawing) return;
     const found = answer.said;
     part("insights-report").href = address({ format: "markdown" });
+    part("insights-table").href = address({ format: "csv" });
     const counted = (count, one, many) => `${count.toLocaleString()} ${count === 1 ? one : many}`;
     const counts = [[found.turns, "question", "questions"], [found.people, "person", "people"], [found.topics.length, "topic", "topics"], [found.gaps.length, "gap", "gaps"]].map((parts) => counted(...parts));
     part("insights-sum").textContent = found.turns ? `${counts[0]} by ${counts.slice(1).join(", ")}` : "Nobody asked anything in these days.";
@@ -48,6 +49,12 @@
     part("insights-gaps").replaceChildren(gaps.length
       ? table(["Questions", "Asked", "Nearest section", "To write", ""], gaps, { numbers: [0], label: "Gaps" })
       : element("p", "None in these days.", { class: "meta" }));
+    const rows = found.disagreements.map(({ first, second, question, turn }) => [
+      lines([place(first), first.sentence]), lines([place(second), second.sentence]),
+      element("a", question, { href: `/traces/${encodeURIComponent(turn)}` }),
+    ]);
+    part("insights-disagreements").replaceChildren(...(rows.length
+      ? [element("h2", "Disagreements"), table(["One section", "The other", "Cited for"], rows, { label: "Disagreements" })] : []));
     const places = [
       ["Asked from", ["Page", "Questions", "Unanswered"], found.pages.map((one) => [one.page, one.turns, one.unanswered])],
       ["Cited most", ["Document", "Questions"], found.cited.map((one) => [place(one), one.turns])],

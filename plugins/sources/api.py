@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from html import escape, unescape
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,6 +19,8 @@ from text.sanitize import sanitize_line, web_address
 
 LIST_BYTES = 64 << 20
 """An answer of the API at most, and all of a list together."""
+ASKED_CHARS = 200
+"""What of a question heads its answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +89,7 @@ class ApiConnector:
         """Return the headers that sign a request."""
         return {"Authorization": f"Bearer {self.token}"} if self.token else {}
 
-    def read(self, url: str, **parameters: object) -> Any:
+    def read(self, url: str, body: object = None, **parameters: object) -> Any:
         """Return the JSON of an answer. No redirect is followed, for credentials go along. Raises SourceError.
 
         All that is read for a list, or for a document, has a limit together.
@@ -93,7 +97,8 @@ class ApiConnector:
         self._pause(0)
         query = urlencode({name: value for name, value in parameters.items() if value not in ("", None)})
         address = f"{url}?{query}" if query else url
-        answer = self._fetcher.get(address, {"Accept": "application/json", **self.headers()}, redirects=0)
+        sent = None if body is None else json.dumps(body).encode()
+        answer = self._fetcher.get(address, {"Accept": "application/json", **self.headers()}, redirects=0, body=sent)
         if answer.status != 200:
             wait = answer.headers.get("retry-after", "")
             more = f"; it wants {wait[:10]} seconds of pause" if wait else ""
@@ -114,3 +119,39 @@ def _expected(url: str) -> Iterator[None]:
         yield
     except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
         raise SourceError(f"{url}: the API answers otherwise than it should ({error!r:.200})") from error
+
+
+def thread_markdown(title: str, question: str, answers: Sequence[str]) -> str:
+    """Return the answers of a thread as Markdown, each headed by the question, which is no text of its own.
+
+    Else the words of whoever asked, which are nearest to those of the next who asks the same, would be quoted to them.
+    """
+    title_line = _asked(question)
+    parts = (f"# {sanitize_line(str(title))}", *(f"## {title_line}\n\n{_below(answer)}" for answer in answers))
+    return "\n\n".join(parts) + "\n"
+
+
+def _below(answer: str) -> str:
+    """Return an answer whose headings are below the one that it stands under; code stays as it is."""
+    fenced, lines = False, list[str]()
+    for line in answer.splitlines():
+        fenced ^= line.lstrip().startswith(("```", "~~~"))
+        lines.append(line if fenced else re.sub(r"^(#{1,4})(?=\s)", r"\1##", line))
+    return "\n".join(lines)
+
+
+def thread_html(title: str, question: str, answers: Sequence[str]) -> str:
+    """Return the same of a thread that is HTML, as a page."""
+    heading = escape(_asked(re.sub(r"<[^>]*>", " ", question)))
+    return page_html(title, "".join(f"<h2>{heading}</h2>{answer}" for answer in answers))
+
+
+def _asked(question: str) -> str:
+    """Return the beginning of a question, as the heading of an answer."""
+    text = unescape(sanitize_line(question))
+    return f"Answer to: {text if len(text) <= ASKED_CHARS else text[:ASKED_CHARS].rstrip() + '…'}"
+
+
+def page_html(title: str, body: str) -> str:
+    name = escape(sanitize_line(str(title)))
+    return f"<html><head><title>{name}</title></head><body><main><h1>{name}</h1>{body}</main></body></html>"

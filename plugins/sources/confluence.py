@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
-from html import escape
 from typing import ClassVar
 from urllib.parse import quote, urljoin
 
-from plugins.sources.api import ApiConnector, Entry
+from plugins.sources.api import ApiConnector, Entry, page_html
 from plugins.sources.source import SourceError
-from text.sanitize import sanitize_line
 
 _PER_PAGE = 100
 
@@ -66,5 +64,4 @@ class ConfluenceConnector(ApiConnector):
             page = self.read(f"{wiki}/api/v2/pages/{number}", **{"body-format": "export_view"})
         else:
             page = self.read(f"{wiki}/rest/api/content/{number}", expand="body.export_view")
-        name, body = escape(sanitize_line(str(entry.title))), page["body"]["export_view"]["value"]
-        return f"<html><head><title>{name}</title></head><body><main><h1>{name}</h1>{body}</main></body></html>"
+        return page_html(entry.title, page["body"]["export_view"]["value"])

@@ -56,12 +56,16 @@ class Fetcher:
         *,
         redirects: int = _REDIRECTS,
         auth: httpx.Auth | None = None,
+        body: bytes | None = None,
     ) -> Fetched:
-        """Return the answer to a GET; `auth` is sent to the first address alone. Raises SourceError."""
+        """The answer to a GET, with a `body` to a POST of JSON; `auth` is sent to the first address alone.
+
+        Raises SourceError.
+        """
         permanent = True
         try:
             for _ in range(redirects + 1):
-                response = self._get(url, headers or {}, auth, permanent)
+                response = self._get(url, headers or {}, auth, permanent, body)
                 target = response.headers.get("location", "") if response.status in (301, 302, 303, 307, 308) else ""
                 if not target or not redirects:
                     return response
@@ -71,11 +75,14 @@ class Fetcher:
             raise SourceError(f"{url} cannot be read: {error or type(error).__name__}") from error
         raise SourceError(f"{url} is reached by more than {redirects} redirects")
 
-    def _get(self, url: str, headers: Mapping[str, str], auth: httpx.Auth | None, permanent: bool) -> Fetched:
+    def _get(
+        self, url: str, headers: Mapping[str, str], auth: httpx.Auth | None, permanent: bool, sent: bytes | None
+    ) -> Fetched:
         if httpx.URL(url).scheme not in ("http", "https") or httpx.URL(url).userinfo:
             raise SourceError(f"{url[:200]} is no plain http(s) address: it is not followed")
         self._backend.until = time.monotonic() + _WHOLE_SECONDS
-        with self._client.stream("GET", url, headers=headers, auth=auth) as answer:
+        method, kind = ("POST", {"Content-Type": "application/json"}) if sent is not None else ("GET", {})
+        with self._client.stream(method, url, headers={**headers, **kind}, content=sent, auth=auth) as answer:
             coding = answer.headers.get("content-encoding", "identity").lower()
             if coding not in ("identity", "gzip"):
                 raise SourceError(f"{url} is packed as {coding[:60]!r}, which was not asked for")

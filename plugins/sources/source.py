@@ -20,20 +20,25 @@ from server.plugins import SettingsGroup
 from text.files import NAME_CHARS, NAME_PATTERN
 from text.sanitize import is_showable
 
-SourceKind: TypeAlias = Literal["folder", "git", "web", "s3", "push", "github", "confluence"]
+SourceKind: TypeAlias = Literal[
+    "folder", "git", "web", "s3", "push", "github", "gitlab", "openapi", "confluence", "discourse"
+]
 Name: TypeAlias = Annotated[str, Field(pattern=NAME_PATTERN, max_length=NAME_CHARS)]
 Pause: TypeAlias = Callable[[float], None]
 """Waits so many seconds, 0 too; raises IndexingCancelled if the work should stop."""
 
 _SECONDS = {"m": 60, "h": 3600, "d": 86_400}
 _OPTIONS: dict[SourceKind, frozenset[str]] = {
-    "folder": frozenset({"link"}),
+    "folder": frozenset({"link", "watch"}),
     "git": frozenset({"link", "branch", "path"}),
     "web": frozenset({"sitemap", "prefix", "depth", "pages", "delay"}),
     "s3": frozenset({"link", "endpoint", "region"}),
     "push": frozenset(),
-    "github": frozenset({"labels", "pages", "endpoint"}),
+    "github": frozenset({"threads", "labels", "pages", "endpoint"}),
+    "gitlab": frozenset({"labels", "pages", "endpoint"}),
+    "openapi": frozenset({"link"}),
     "confluence": frozenset({"pages"}),
+    "discourse": frozenset({"pages"}),
 }
 _BRANCH = re.compile(r"[A-Za-z0-9_][\w./+-]*")
 _BUCKET = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?")
@@ -72,14 +77,16 @@ class Source(BaseModel):
     link: str = Field(
         "", max_length=2000, description="Where people open a document: an address with `{path}` or `{page}`."
     )
+    watch: bool = Field(False, description="Follow a folder's changes as they happen.")
     branch: str = Field("", max_length=250, description="Of a Git repository; empty: its default branch.")
     path: str = Field("", max_length=1000, description="Only files of a Git repository below this folder.")
     sitemap: str = Field("", max_length=2000, description="Address of a sitemap; empty: what robots.txt names.")
     prefix: str = Field("", max_length=2000, description="Only pages whose address begins so; empty: beside the start.")
     depth: int = Field(5, ge=0, le=100, description="So many links from the first page.")
-    pages: int = Field(1000, ge=1, le=100_000, description="So many pages or issues at most.")
+    pages: int = Field(1000, ge=1, le=100_000, description="So many pages, threads or topics at most.")
     delay: float = Field(1.0, ge=0, le=60, description="Seconds between two requests to a web site.")
     endpoint: str = Field("", max_length=2000, description="Address of an S3-compatible server, or of an API.")
+    threads: Literal["issues", "discussions"] = Field("issues", description="Of GitHub: what is read.")
     labels: str = Field("", max_length=500, description="Only issues with these labels, by commas.")
     region: str = Field("us-east-1", pattern=r"^[a-z0-9-]{1,40}$")
 
@@ -94,7 +101,7 @@ class Source(BaseModel):
             raise ValueError("give the folder's full path")
         if self.kind == "s3" and not _BUCKET.fullmatch(self.location):
             raise ValueError("write a bucket as s3://BUCKET or s3://BUCKET/PREFIX")
-        if self.kind == "github" and urlsplit(self.location).path.strip("/").count("/") < 1:
+        if self.kind in ("github", "gitlab") and urlsplit(self.location).path.strip("/").count("/") < 1:
             raise ValueError("name the project: https://github.com/OWNER/NAME")
         if self.kind == "confluence" and not re.search("/(?:spaces|display)/[^/]+", self.location):
             raise ValueError("name the space: https://NAME.atlassian.net/wiki/spaces/KEY")

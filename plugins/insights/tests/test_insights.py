@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import csv
+import io
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -9,9 +12,17 @@ from typing import Any
 import httpx
 import pytest
 from markdown_it import MarkdownIt
+from typer.testing import CliRunner
 
+from cli import add_plugin_commands, app
+from cli.shared.error_handler import ExitCode
+from plugins.insights.disagreements import disagreements
 from plugins.insights.topics import escaped
+from server.chat import TurnRequest, open_service
+from server.rewriters import open_pairs
+from server.settings import Settings
 from server.store import reviewed
+from server.store.records import StoredTurn
 from testing.plugin import PluginContract
 from tests.serving import MakeSettings, Running, Serve
 
@@ -87,6 +98,8 @@ def test_outcomes_languages_pages_and_sources_are_counted_and_keep_to_a_filter(r
         markdown = agent.get("/v1/insights", params={**narrow, "format": "markdown"}).text
         assert "German 1" in markdown
         assert "English" not in markdown
+        table = agent.get("/v1/insights", params={"collection": "docs", "format": "csv"}).text
+        assert "page,https://docs.example/leave/,2," in table
         assert agent.get("/v1/insights", params={"where": "version=2"}).status_code == 400
         # Whoever reviews a turn sees what was read and searched.
         turn = agent.get(f"/v1/reviews/{report['topics'][0]['newest']}").json()["turn"]
@@ -128,6 +141,37 @@ def test_a_gap_is_closed_by_a_person_or_by_a_changed_page(running: Running, tmp_
     assert [message.text for message in dialog.turns if message.role == "user"] == [MAYOR[0], "And who was it before?"]
 
 
+def test_sections_that_one_answer_cites_and_that_disagree_are_shown(model_home: Path) -> None:
+    model = open_pairs(Settings(home=model_home))
+    assert model is not None
+    leave = "Parental leave lasts ten weeks."
+    pairs = {
+        "Parental leave lasts twelve weeks.": True,
+        "Parental leave does not last ten weeks.": True,
+        "Parental leave lasts ten weeks in all.": False,
+        "Sick leave needs a note from the third day.": False,
+    }
+    for other, wrong in pairs.items():
+        pairs_found = disagreements([cites(leave, other)], model, {})
+        assert bool(pairs_found) is wrong, (other, pairs_found)
+    apart = {"0.md": {"version": "1"}, "1.md": {"version": "2"}}
+    assert disagreements([cites(leave, "Parental leave lasts twelve weeks.")], model, apart) == []
+
+
+def cites(*quotes: str) -> StoredTurn:
+    """A turn that cites a sentence of each of so many documents."""
+    citations = [
+        {"n": n, "passage_id": str(n), "document_id": f"{n}.md", "title": "Leave", "heading": ["Leave"], "page": None,
+         "quote": quote, "start": 0, "end": len(quote), "answer_start": 0, "answer_end": 1}
+        for n, quote in enumerate(quotes)
+    ]  # fmt: skip
+    done = {"turn_id": "t", "conversation_id": None, "status": "quoted", "answer": "", "citations": citations}
+    done |= {"support": [], "dropped_citations": 0, "seconds": {}}
+    empty = dict.fromkeys(("conversation_id", "search_for", "finished", "rewrite", "evidence", "error", "feedback"))
+    turn = {"id": "t", "collection": "docs", "question": "How long?", "status": "quoted", "answer": "", "created": 1.0}
+    return StoredTurn.model_validate({**empty, **turn, "done": done})
+
+
 def test_insights_are_off_until_an_operator_switches_them_on(serve: Serve, settings_for: MakeSettings) -> None:
     running = serve(settings_for("none"))
     with running.client() as operator:
@@ -137,17 +181,23 @@ def test_insights_are_off_until_an_operator_switches_them_on(serve: Serve, setti
         assert "What people ask" not in operator.get("/workbench/health").text
 
 
-def test_reports_hold_no_markup_of_a_visitor(running: Running) -> None:
-    hostile = "Who is <img src=x onerror=owned()> | **bold**?"
+def test_reports_and_tables_hold_no_markup_and_no_formula_of_a_visitor(running: Running) -> None:
+    hostile = '=HYPERLINK("https://evil.example") <img src=x onerror=owned()> | **bold** ;=1+2;＝3'
     with running.client_as("visitor") as visitors, running.client_as("agent") as agent:
         visit(visitors, hostile)
         report = agent.get("/v1/insights", params={"days": 2, "format": "markdown"})
+        table = agent.get("/v1/insights", params={"format": "csv"})
     assert report.headers["content-type"].startswith("text/markdown")
-    assert "insights.md" in report.headers["content-disposition"]
+    assert table.headers["content-type"].startswith("text/csv")
+    assert "insights.csv" in table.headers["content-disposition"]
     assert "Questions: 1, people: 1." in report.text
     assert "<img" not in report.text.replace("\\<", "")
     assert "**bold**" not in report.text
     assert "## Topics" in report.text
+    rows: list[dict[str, Any]] = list(csv.DictReader(io.StringIO(table.text)))
+    assert rows
+    assert all(row["question"].startswith("'=HYPERLINK") for row in rows)
+    assert not any(cell.startswith(("=", "＝")) for row in table.text.splitlines() for cell in row.split(";"))
 
 
 @pytest.mark.parametrize(
@@ -164,6 +214,30 @@ def test_without_turns_there_is_nothing_to_say(running: Running) -> None:
         assert (report["turns"], report["topics"], report["gaps"]) == (0, [], [])
         assert len(report["never_cited"]) == 3
         assert agent.get("/v1/insights", params={"collection": "nowhere"}).status_code == 404
+
+
+def test_the_weekly_report_is_a_command(command_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANAPHORA_PLUGINS__INSIGHTS__ENABLED", "true")
+    settings = Settings.model_validate(
+        {"home": command_home, "llm": {"model": "none"}, "retrieval": {"rerank": "never"}}
+    )
+
+    async def ask() -> None:
+        async with open_service(settings, warm=False) as service:
+            for question in MAYOR:
+                assert [event async for event in service.turns.ask(TurnRequest(question=question, collection="docs"))]
+
+    asyncio.run(ask())
+    add_plugin_commands()
+    command = ["--home", str(command_home), "insights", "report", "--collection", "docs"]
+    result = CliRunner().invoke(app, [*command, "--since", "2w"])
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("# What was asked in 14 days\n\nQuestions: 3, people: 1.")
+    assert MAYOR[0] in result.stdout.partition("## Gaps")[2]
+    for wrong in ("7", "0d", "366d", "1y"):
+        refused = CliRunner().invoke(app, [*command, "--since", wrong])
+        assert refused.exit_code == ExitCode.BAD_INPUT, refused.output
+        assert "write 7d or 4w" in " ".join(refused.output.split())
 
 
 class TestPlugin(PluginContract):

@@ -128,7 +128,7 @@ def test_the_first_start_tells_what_answers_and_what_could(
 def test_a_taken_port_is_said_so(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        ended = run(tmp_path, "serve", "--port", str(port), "--model", "none")
+        ended = call(tmp_path, "serve", "--port", str(port), "--model", "none")
     assert ended.returncode != 0
     assert f"port {port}" in ended.stderr
     assert "--port" in ended.stderr

@@ -140,7 +140,7 @@ def marked_texts(draw: st.DrawFn) -> tuple[str, list[Annotation]]:
     return text, draw(st.lists(mark, max_size=6))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(marked_texts())
 def test_any_text_with_any_marks_is_safe(case: tuple[str, list[Annotation]]) -> None:
     text, marks = case
@@ -149,7 +149,7 @@ def test_any_text_with_any_marks_is_safe(case: tuple[str, list[Annotation]]) -> 
     assert len(page.text) >= len(text.replace("\r", ""))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(marked_texts())
 @example(('!!! note "A title"\n    Text.', [Chip(3, 9, 0, 0, 0, "Source")]))
 @example(("``` py [1]\ncode\n```", [Chip(7, 10, 1, 1, 0, "Source")]))

@@ -261,20 +261,6 @@ def test_servers_reach_their_database_store_and_model_and_nothing_else(rendered:
     }
 
 
-def test_services_lead_to_pods_that_listen(rendered: dict[str, Any]) -> None:
-    objects = manifests(rendered, "bundled")
-    templates = dict(pods(objects))
-    for name in ("server", "postgresql", "milvus", "vllm"):
-        service = objects["Service", name]["spec"]
-        assert service["selector"] == templates[name]["metadata"]["labels"]
-        target = service["ports"][0]["targetPort"]
-        assert target in {port["name"] for port in templates[name]["spec"]["containers"][0]["ports"]}
-    assert objects["HorizontalPodAutoscaler", "server"]["spec"]["metrics"][0]["pods"]["metric"]["name"] in (
-        ROOT / "server" / "tracing.py"
-    ).read_text("utf-8")
-    assert "replicas" not in objects["Deployment", "server"]["spec"], "the autoscaler says how many"
-
-
 def composed(*names: str) -> Any:
     """Compose files as `docker compose config` merges them, with the defaults of their variables."""
 

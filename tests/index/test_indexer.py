@@ -179,15 +179,6 @@ def test_a_file_that_breaks_keeps_what_was_indexed_of_it(
     assert best(opened(), "fax number of the claims office") == "fax.md"
 
 
-def test_a_file_above_the_limit_is_refused(index: Index, opened: Callable[[], Collection], folder: Path) -> None:
-    with (folder / "huge.txt").open("wb") as file:
-        file.truncate(200 * 1024 * 1024)
-    status = next(status for status in index(folder, max_file_mb=64).files if status.document_id == "huge.txt")
-    assert status.status == "failed"
-    assert "64" in status.message
-    assert len(opened().documents()) == 5
-
-
 def test_an_empty_folder_is_an_error_and_changes_nothing(
     index: Index, opened: Callable[[], Collection], folder: Path, tmp_path: Path
 ) -> None:

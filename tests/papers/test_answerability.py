@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from evaluation.questions import Question
 from evaluation.run_folder import read_run
-from index.documents import Hit, Passage, Query
 from papers.answerability.__main__ import app
-from papers.answerability.collecting import RIGHT, Case, Kind, LeavingOut, drawn
-from papers.answerability.fitting import as_json, by_model, cross_validated, fit, recipe, usable
+from papers.answerability.collecting import RIGHT, Case, Kind
+from papers.answerability.fitting import cross_validated, fit
 from papers.measures import area, calibration_error
-from server.turn.decision import BASE, DecisionModel, DecisionModels
+from server.turn.decision import BASE
 from tests.evaluation import evaluation_data as data
-from tests.server.turn_fakes import FakeCollection
 
 
 def cases(n: int = 400) -> list[Case]:
@@ -52,50 +48,9 @@ def test_a_fit_finds_the_signals_that_tell() -> None:
     assert calibration_error([one.answer for one in told], truth, [1.0] * len(made)) < 0.12
 
 
-def test_a_fitted_model_comes_back_from_its_file() -> None:
-    made = cases()
-    models = {name: fit(own, name) for name, own in usable(made).items()}
-    text = as_json(DecisionModels("encoder:1", models), recipe(made, "train"))
-    whole = json.loads(text)
-    assert {name: DecisionModel(**model) for name, model in whole["models"].items()} == models
-    assert whole["encoder"] == "encoder:1"
-    assert whole["recipe"]["sets"] == ["s0", "s1", "s2", "s3"]
-    assert sum(whole["recipe"]["cases"].values()) == 400
-    predict = by_model(models.__getitem__)
-    assert predict("unread", made[:1]) != predict("unread with question", made[:1])
-
-
 def test_calibration_is_by_weight() -> None:
     assert calibration_error([0.8, 0.8], [True, False], [4.0, 1.0]) == pytest.approx(0.0)
     assert calibration_error([1.0, 0.0], [False, True], [1.0, 1.0]) == 1.0
-
-
-def test_a_share_of_the_answerable_questions_is_drawn_alike_each_time() -> None:
-    marks = ("answerable", "unanswerable", "partial", "underspecified")
-    questions = [Question(f"q{n}", "d", "?", answerability=marks[n % 4]) for n in range(400)]
-    chosen = drawn(questions, 0.2)
-    assert chosen == drawn(questions, 0.2)
-    assert [sum(one.answerability == mark for one in chosen) for mark in marks[1:]] == [100, 100, 100]
-    assert 5 < sum(one.answerability == "answerable" for one in chosen) < 40
-    assert drawn(questions, 1) == questions
-
-
-class Ranked(FakeCollection):
-    """Five passages, which BM25 orders as they are, and the dense ranking the other way round."""
-
-    def search(self, *asked: Any, k: int = 20, **options: Any) -> list[Hit]:
-        made = (Passage(f"p{n}", "d", "", f"text {n}", 10 * n, 10 * n + 6) for n in range(1, 6))
-        ranked = ({"typed/bm25": n, "typed/dense": 6 - n, "document": 1 + n // 4} for n in range(1, 6))
-        return [Hit(one, 1 / (n + 1), ranks) for n, (one, ranks) in enumerate(zip(made, ranked, strict=True))][:k]
-
-
-def test_what_is_left_out_leaves_no_gap_in_the_rankings() -> None:
-    left = LeavingOut(Ranked(), lambda passage: passage.id in ("p1", "p3"))
-    hits = left.search([Query("?")], k=2)
-    assert [(hit.passage.id, dict(hit.ranks)) for hit in hits] == [
-        ("p2", {"typed/bm25": 1, "typed/dense": 3, "document": 1}),
-        ("p4", {"typed/bm25": 2, "typed/dense": 2, "document": 2}),
-    ]
 
 
 @pytest.fixture

@@ -79,17 +79,6 @@ def test_an_evaluation_that_was_stopped_goes_on(home: Path, llm: FakeOpenAIServe
     assert run_folder.read_run(run.folder).scores("mtrag-offices", run.metrics[0].system, "turn")
 
 
-def test_answers_over_quoted_dialogs_are_told_by_answerability(
-    home: Path, llm: FakeOpenAIServer, tmp_path: Path
-) -> None:
-    data.product(tmp_path / "data")
-    result = answers(tmp_path, llm.url, "--sets", "product-desk")
-    assert result.exit_code == 0, result.output
-    found = {(m.level, m.part, m.measure): m for m in run_folder.read_run(home / "eval" / "runs" / "one").metrics}
-    assert found["turn", "all", "false refusals"].n == 3
-    assert found["citation", "all", "cites what is labelled"].mean > 0, "the quotes say which passages are relevant"
-
-
 def test_refusals_and_citations_are_counted(tmp_path: Path) -> None:
     answer = "Parental leave lasts ten weeks. [1] It is paid in gold. [1]"
     support = (

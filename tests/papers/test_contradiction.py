@@ -6,7 +6,6 @@ import random
 from collections import Counter
 from dataclasses import replace
 from itertools import groupby
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +13,7 @@ from index.documents import Document
 from index.loaders.markdown import outline
 from papers.contradiction.edits import EDITS, Siblings
 from papers.contradiction.pages import Page, Told, page_of
-from papers.contradiction.pairs import Pair, balanced, page_pairs, read_pairs, told_pairs, write_pairs
+from papers.contradiction.pairs import Pair, balanced, page_pairs, told_pairs
 
 TEXT = """# Kettle
 
@@ -123,12 +122,3 @@ def test_rows_are_balanced_so_that_words_alone_tell_nothing() -> None:
     assert 0 < put_in <= 60 < counts["negation"] + 60
     assert counts["yes/no"] == 0  # no true answer begins with "No": the word alone would tell
     assert 0 < counts["neighbour"] <= 0.5 * len(groups)
-
-
-def test_rows_are_read_as_they_were_written_those_of_a_statement_together(tmp_path: Path) -> None:
-    pairs = list(page_pairs([page()], random.Random(2)))
-    assert write_pairs(tmp_path / "pairs.jsonl", pairs) == len(pairs)
-    groups = list(read_pairs(tmp_path / "pairs.jsonl"))
-    assert [one for group in groups for one in group.pairs] == pairs
-    assert {group.pairs[0].label for group in groups} == {"supported"}
-    assert {(group.source, group.dialog) for group in groups} == {("pairs", "kettle.md")}

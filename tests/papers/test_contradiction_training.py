@@ -6,18 +6,14 @@ import random
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from papers.contradiction.family import SUPPORTS, PairFeatures
+from papers.contradiction.family import SUPPORTS
 from papers.contradiction.pairs import LABELS, Pair, PairGroup, write_pairs
-from papers.contradiction.training import probabilities
-from papers.packing import pack
 from rewriter.load import describe
 from rewriter.recipe import Recipe
 from rewriter.reranker_training import pretrained, write_onnx
 from rewriter.training import Machine, train
-from server.turn.support import PairModel
 from tests.rewriter.test_reranker_training import FACTS, THINGS, make_base
 
 MACHINE = Machine(cpu_only=True, threads=1, bars=False)
@@ -81,13 +77,3 @@ def test_it_learns_what_is_supported_and_what_is_turned(trained: Path) -> None:
     described = describe(trained, SUPPORTS)
     # Better than any answer that does not look at the evidence: one in three.
     assert sum(described["metrics"][label] for label in LABELS) / 3 > 0.45
-
-
-def test_what_is_packed_reads_as_the_run_does(trained: Path, base: Path, tmp_path: Path) -> None:
-    shared = pack(trained, base, tmp_path / "packed", SUPPORTS, "support")
-    assert shared > 16_000
-    model = PairModel(tmp_path / "packed", base)
-    some = groups(6)
-    wanted = probabilities(trained / "model.onnx", PairFeatures(some, trained / "tokenizer.json"))
-    read = [model.read(pair.statement, pair.evidence) for group in some for pair in group.pairs]
-    assert np.allclose([[one.supported, one.contradicted] for one in read], wanted[:, :2], atol=0.08)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-import re
 from typing import Any
 
 import pytest
@@ -23,7 +22,6 @@ from papers.decomposition.demonstrations import drawn
 from papers.decomposition.forcing import ForcingAsker
 from papers.decomposition.registry import recipes_of
 from papers.decomposition.selecting import unlikelihood
-from papers.decomposition.voting import Vote, verdict
 from server.engines import RemoteEngine
 from server.settings import Settings
 from server.turn.events import StepEvent
@@ -124,35 +122,6 @@ def test_perplexity_takes_the_passage_of_which_not_mentioned_is_least_likely() -
         ] == sent
         assert any(part.get("expression") == "excerpt" for part in parts)
         assert call["parent"] == next(one["id"] for one in recording.calls() if one["name"] == "perplexity")
-
-
-def test_ranking_by_pairs_finds_the_best_with_few_comparisons() -> None:
-    worth = {f"Passage {n}.": n for n in (3, 9, 1, 7, 5, 8, 2, 6, 4)}
-    pool = RecipePool("Which?", tuple(evidence(*worth)))
-
-    def better(messages: list[Any]) -> str:
-        first, second = (worth[one] for one in re.findall(r"Passage \d\.", messages[-1].text))
-        return "A" if first > second else "B."
-
-    model = ScriptedChatModel(script=better)
-    left, steps, _ = cooked("rank", pool, model)
-    assert sorted(texts(left)) == ["Passage 7.", "Passage 8.", "Passage 9."]
-    assert len(model.asked) < 9 * 8
-    assert steps[-1].done == steps[-1].of == 9
-    # One that always says A is asked both ways round, and decides nothing.
-    assert texts(cooked("rank", pool, ScriptedChatModel(script=["A"]))[0]) == list(worth)[:3]
-
-
-@pytest.mark.parametrize(
-    ("votes", "decided"),
-    [
-        ([], "no"), (["unclear"], "no"), (["yes"], "yes"), (["no"], "no"), (["yes", "unclear"], "yes"),
-        (["yes", "no"], "no"), (["no", "unclear"], "no"), (["yes", "yes", "no", "unclear"], "no"),
-        (["unclear", "unclear", "yes"], "yes"),
-    ],
-)  # fmt: skip
-def test_the_truth_table_of_a_vote(votes: list[Vote], decided: str) -> None:
-    assert verdict(votes) == decided
 
 
 def test_demonstrations_are_answered_ones_of_other_documents() -> None:

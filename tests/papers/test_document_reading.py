@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +15,9 @@ from evaluation.run_folder import create_run, read_run
 from index.rerank import CrossEncoderReranker, Scores
 from papers.document_reading.measuring import (
     answer_f1,
-    better,
     evidence_f1,
     measure_answers,
     measure_retrieval,
-    published_bm25,
     rank_all,
     read_all,
     recall,
@@ -103,24 +99,6 @@ def test_metrics_equal_cases_counted_by_hand() -> None:
     assert answer_f1("", readers) == (0, "boolean"), "the first of equals"
 
 
-def test_bm25_is_the_published_one() -> None:
-    texts = ["a b", "a c c d", "e", "a"]
-    counts = [text.split() for text in texts]
-
-    def score(asked: str, words: list[str]) -> float:
-        total = 0.0
-        for word in asked.split():
-            held = sum(word in one for one in counts)
-            if held:
-                length = 1 - 0.4 + 0.4 * len(words) / 2
-                total += math.log(4 / held) * words.count(word) * 1.9 / (words.count(word) + 0.9 * length)
-        return total
-
-    scores = published_bm25(texts)
-    for asked in ("c", "a b", "c a e", "x", "a a d"):
-        assert scores(f"{asked.upper()}?").tolist() == pytest.approx([score(asked, one) for one in counts], abs=1e-5)
-
-
 def test_every_ranking_and_chooser_is_measured(tmp_path: Path) -> None:
     papers = load_papers(write_set(tmp_path))
     ranked = rank_all(papers, WordEncoder(), CrossEncoderReranker("words", Words()), lambda *_: None)
@@ -138,40 +116,3 @@ def test_every_ranking_and_chooser_is_measured(tmp_path: Path) -> None:
     assert figures["bm25, as in chat of 2", "boolean"] == (1, 1), "what is quoted answers, too"
     assert figures["bm25, oracle of 2", "Answer-F1"][0] >= figures["bm25, chosen of 2", "Answer-F1"][0]
     assert {one.baseline for one in run.tests} == {"bm25", "bm25, first", "reranked, first"}
-
-
-class Fitting(Words):
-    """A cross-encoder that knows where steel is spoken of."""
-
-    def score(self, question: str, passages: Sequence[str]) -> tuple[Scores, list[Any], list[Scores]]:
-        return np.array([9 * ("steel" in one) for one in passages], dtype=np.float32), [], []
-
-
-class Knowing:
-    """A reader that answers rightly from what speaks of steel."""
-
-    def read(self, question: str, passages: Sequence[str]) -> list[tuple[str, float]]:
-        said = "No" if "rust" in question else "made of steel" if "made" in question else ""
-        return [(said if "steel" in one else "", 0.9) for one in passages]
-
-
-def test_what_was_trained_is_better_only_beyond_chance(tmp_path: Path) -> None:
-    (paper,) = load_papers(write_set(tmp_path))
-    # The same paper several times, so that something can be said of it.
-    papers = [replace(paper, id=str(n)) for n in range(8)]
-    none, poor = lambda *_: None, CrossEncoderReranker("poor", Words())
-    for trained, expected in ((poor, False), (CrossEncoderReranker("fitting", Fitting()), True)):
-        asked = [
-            replace(one, questions=(replace(one.questions[1], text="What costs twenty euros?"),)) for one in papers
-        ]
-        ranked = rank_all(asked, WordEncoder(), poor, none, trained)
-        writer = create_run(tmp_path / "runs", "qasper")
-        measure_retrieval(ranked, writer)
-        assert better(writer) is expected
-    ranked = rank_all(papers, WordEncoder(), poor, none)
-    writer = create_run(tmp_path / "runs", "qasper")
-    measure_answers(ranked, asyncio.run(read_all(ranked, ["bm25"], None, 3, none, Knowing())), [3], writer)  # type: ignore[arg-type]
-    last = [one for one in writer.tests if one.system == "bm25 by reader, chosen of 3"][-1]
-    assert (last.baseline, last.low > 0) == ("bm25, chosen of 3", True)
-    figures = {(one.system, one.measure): one.mean for one in writer.metrics}
-    assert figures["bm25 by reader, chosen of 3", "Answer-F1"] == 1

@@ -11,7 +11,7 @@ from typing import Any
 from typer.testing import CliRunner
 
 from papers.document_reading.__main__ import app
-from papers.document_reading.evidence_rows import reader_rows, reranker_rows, training_papers
+from papers.document_reading.evidence_rows import reranker_rows, training_papers
 from papers.document_reading.qasper import Paper, PaperQuestion, ReaderAnswer
 from rewriter.examples import read_examples
 from rewriter.reranker_rows import read_rows
@@ -24,18 +24,6 @@ def papers(question: Any = None) -> list[Paper]:
     own = tuple(f"{n}: kettles are {'made of steel' if n == 1 else 'sold'}" for n in range(3))
     other = Paper("2", "Mills", tuple(f"{n}: mills" for n in range(9)), ())
     return [Paper("1", "Kettles", own, (asked,)), other]
-
-
-def test_labelled_rows_have_four_others_to_each_evidence() -> None:
-    (row,) = reranker_rows(papers(), sampled=False)
-    assert [one.text for one in row.passages if one.relevant] == ["1: kettles are made of steel"]
-    others = [one.text for one in row.passages if not one.relevant]
-    assert len(others) == 4
-    assert {"0: kettles are sold", "2: kettles are sold"} < set(others), "those of the paper first"
-    answered, silent = reader_rows(papers(), sampled=False)
-    assert (answered.history[0].text, answered.rewrite) == ("1: kettles are made of steel", "made of steel")
-    assert not silent.needs_rewrite
-    assert answered.dialog == silent.dialog == "1"
 
 
 @dataclass(frozen=True)

@@ -5,38 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
 from typer.testing import CliRunner
 
 from papers.orconvqa.__main__ import app
-from papers.orconvqa.fresh_bases import write_base
-from papers.orconvqa.mamba import TorchEngine
-from rewriter.conditional import Form, Lengths
-from rewriter.conditional_training import open_model, open_tokenizer
 from rewriter.load import Serving, load_rewriter
 from rewriter.protocol import Conversation, Message
 
 TALK = Conversation(
     (Message("user", "How do I renew a fishing licence?"), Message("assistant", "Ask the county office."))
 )
-QUESTIONS = (
-    "and how long does the renewal take by mail",
-    "Who may sign it for me when I live abroad?",
-    "what happens after the second letter",
-    "Is there a fee, and where is it paid?",
-)
-TEXTS = (*QUESTIONS, *(turn.text for turn in TALK.messages)) * 2
-
-
-@pytest.mark.parametrize("copies", [True, False])
-def test_only_the_circuit_copies_without_training(copies: bool, tmp_path: Path) -> None:
-    base = str(write_base(tmp_path, "t5", "3m", TEXTS, vocabulary=320, copies=copies, seed=1))
-    form = Form(open_tokenizer(base).backend_tokenizer, "seq2seq", Lengths(), end="</s>")
-    engine = TorchEngine(open_model(base, form, None, 1), form)
-    sources = [form.source(TALK, question) for question in QUESTIONS]
-    made = engine.phrase(sources, 60, lambda: False)
-    copied = sum(form.text(ids) == question for ids, question in zip(made, QUESTIONS, strict=True))
-    assert copied >= 3 if copies else copied == 0
 
 
 def test_the_families_are_trained_and_compared(tmp_path: Path) -> None:

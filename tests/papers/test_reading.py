@@ -18,21 +18,9 @@ from papers.document_reading.reading import (
     extracted_readings,
     prompted_reading,
 )
-from server.turn.answer import answer_kind
 from tests.chat_model import ScriptedChatModel
 
 PASSAGE = "The kettles are made of steel. They do not rust."
-
-
-@pytest.mark.parametrize(
-    ("answer", "kind"),
-    [
-        ("Yes.", "yes/no"), ("No, they do not.", "yes/no"), ("No kettle is.", "abstractive"),
-        ("made  of Steel.", "extractive"), ("Of iron", "abstractive"), ("", "unanswerable"), (" . ", "unanswerable"),
-    ],
-)  # fmt: skip
-def test_the_kind_of_an_answer_is_told_by_its_form(answer: str, kind: str) -> None:
-    assert answer_kind(answer, ["Other words.", PASSAGE]) == kind
 
 
 def said(text: str, **more: Any) -> AIMessageChunk:

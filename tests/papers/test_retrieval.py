@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
 from cli import app as product
 from evaluation import run_folder
 from evaluation.metrics import FULL_MEASURES, per_question, read_run
-from index.documents import Hit, Passage
-from index.rerank import CrossEncoderReranker, Scores
 from papers.datasets import read_qrels
 from papers.orconvqa.__main__ import app
 from tests.evaluation import evaluation_data as data
@@ -74,32 +69,6 @@ def test_the_legs_of_an_evaluation_are_those_of_a_turn(home: Path, tmp_path: Pat
         hits = search.find(question.text, collection="", conversation=question.conversation, k=100).hits
         assert found[question.id] == [hit.passage.id for hit in hits]
     collection.close()
-
-
-def test_what_a_cross_encoder_has_read_is_not_read_again(tmp_path: Path) -> None:
-    from papers.bench import CachedScorer, cached_reranker
-
-    class Counting:
-        shows_states = False
-
-        def cut(self, text: str, tokens: int) -> tuple[str, int]:
-            return text, 1
-
-        def score(self, question: str, passages: Sequence[str]) -> tuple[Scores, list[Any], list[Scores]]:
-            return np.array([len(passage) for passage in passages], dtype=np.float32), [], []
-
-    for expected in (3, 0):
-        with CachedScorer(Counting(), "counting", tmp_path / "read.sqlite") as scorer:
-            assert [scorer.score("q", ["a", "bbb", "a"])[0].tolist(), scorer.score("r", ["a"])[0].tolist()] == [
-                [1, 3, 1],
-                [1],
-            ]
-            assert scorer.read == expected
-    hits = [Hit(Passage(text, "d", "", text, 0, 1), 1.0, {}) for text in ("a", "bbb", "cc", "dddddd", "ee")]
-    plain = CrossEncoderReranker("counting", Counting())
-    with cached_reranker(plain, tmp_path / "read.sqlite") as reading:
-        assert reading is not None
-        assert reading.rerank("q", hits, 600.0) == plain.rerank("q", hits, 600.0)
 
 
 def test_products_are_measured_apart_together_and_by_kind(home: Path, tmp_path: Path) -> None:

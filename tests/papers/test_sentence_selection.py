@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
 from papers.answerability.collecting import Case as Decision
-from papers.sentence_selection import cases, fitting
+from papers.sentence_selection import fitting
 from papers.sentence_selection.cases import Case
 from server.turn.decision import KINDS
 from server.turn.evidence import FEATURES, SentenceHead, SentenceInputs, packaged_head
@@ -77,16 +75,3 @@ def test_the_packaged_head_has_the_form_that_is_fitted() -> None:
     weights = packaged_head().weights
     form = fitting.HeadModule(weights["states.weight"].shape[1], fitting.HeadRecipe()).weights()
     assert {name: value.shape for name, value in weights.items()} == {n: value.shape for n, value in form.items()}
-
-
-def test_a_case_is_read_as_it_was_written(tmp_path: Path) -> None:
-    case = made(2, "a")[1]
-    (tmp_path / "a.train").mkdir()
-    cases.write(tmp_path / "a.train" / "1.npz", case)
-    [read] = cases.read_all(tmp_path)
-
-    assert (read.id, read.answerable, read.evidence, read.quotes) == (case.id, True, case.evidence, case.quotes)
-    assert read.decision == case.decision
-    assert read.inputs.places == case.inputs.places
-    assert np.array_equal(read.gold, case.gold)
-    assert np.allclose(read.inputs.states, case.inputs.states, atol=0.01)

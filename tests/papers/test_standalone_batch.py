@@ -47,17 +47,3 @@ def test_a_line_for_each_quote_in_their_order(tmp_path: Path, method: str) -> No
         "refused": "",
     }  # fmt: skip
     assert not (tmp_path / "out.jsonl.partial").exists()
-
-
-def test_what_was_finished_before_is_not_made_again(tmp_path: Path) -> None:
-    from papers.decontextualization.batch import read_quotes
-    from papers.decontextualization.variants import StandalonePlan
-
-    (tmp_path / "in.jsonl").write_text(json.dumps(ROW), encoding="utf-8")
-    (line,) = read_quotes(tmp_path / "in.jsonl")
-    kept = {"id": "1", "text": "kept", "spans": [], "questions": [], "refused": ""}
-    label = f"{StandalonePlan().version}:none:"
-    partial = {"input": line.fingerprint(label), "row": kept}
-    (tmp_path / "out.jsonl.partial").write_text(json.dumps(partial) + '\n{"torn', encoding="utf-8")
-    assert run(tmp_path, [ROW], "--model", "none") == [kept]
-    assert run(tmp_path, [ROW], "--model", "none")[0]["text"] != "kept"

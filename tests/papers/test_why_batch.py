@@ -59,22 +59,6 @@ def test_a_line_for_each_citance_with_its_whole_ranking_and_five_quotations_in_o
     assert not (tmp_path / "out.jsonl.partial").exists()
 
 
-def test_what_was_finished_before_is_not_made_again(tmp_path: Path) -> None:
-    from papers.asking import prompts_version
-    from papers.citation_summaries.batch import read_citances
-    from papers.citation_summaries.retelling import PROMPTS
-    from papers.citation_summaries.setups import WhyPlan
-
-    (tmp_path / "in.jsonl").write_text(json.dumps(ROW), encoding="utf-8")
-    (line,) = read_citances(tmp_path / "in.jsonl")
-    kept = {"id": "1", "ranking": ["kept"], "shown": [], "lead_first": True}
-    label = ":".join((WhyPlan().name, prompts_version(*PROMPTS.values()), "none", "", str(tmp_path / "nothing")))
-    partial = {"input": line.fingerprint(label), "row": kept}
-    (tmp_path / "out.jsonl.partial").write_text(json.dumps(partial) + '\n{"torn', encoding="utf-8")
-    assert run(tmp_path, [ROW])[0] == [kept]
-    assert run(tmp_path, [ROW])[0][0]["ranking"] != ["kept"]
-
-
 @pytest.mark.parametrize(
     "rows",
     [

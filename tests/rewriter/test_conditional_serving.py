@@ -26,8 +26,6 @@ from rewriter.conditional_training import convert
 from rewriter.examples import RewriteExample, read_examples
 from rewriter.load import Serving, describe, load_rewriter
 from rewriter.protocol import Conversation, Message, RewriteGate, RunError
-from rewriter.recipe import Recipe
-from tests.tiny_models import tiny_llama
 
 pytestmark = pytest.mark.extended
 
@@ -68,21 +66,6 @@ def test_ctranslate2_decides_and_writes_as_torch_does(
     trained: Path, asked: list[RewriteExample], tmp_path: Path
 ) -> None:
     compare_with_torch(trained, asked, tmp_path)
-
-
-@pytest.mark.extended
-@pytest.mark.filterwarnings("ignore:Setting `save_embedding_layers`")
-def test_low_rank_weights_of_a_decoder_are_merged_for_ctranslate2(
-    papers: Path,
-    asked: list[RewriteExample],
-    tmp_path: Path,
-    recipe_of: Callable[..., Recipe],
-    run: Callable[..., Path],
-) -> None:
-    base = tiny_llama(tmp_path / "llama")
-    model = {"family": "causal", "base": str(base)}
-    recipe = recipe_of(model=model, stage={"steps": 4}, dev_examples=6, lora={"rank": 4})
-    compare_with_torch(run(recipe, papers, tmp_path / "run"), asked[:6], tmp_path)
 
 
 def test_the_gate_ends_generation_and_its_threshold_decides(trained: Path) -> None:

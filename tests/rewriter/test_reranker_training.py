@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,16 +12,14 @@ from typing import Any
 import pytest
 
 from index.documents import Hit, Passage
-from index.errors import ModelUnavailable
-from index.rerank import CrossEncoderReranker, Reranker, load_over, load_reranker
-from papers.packing import pack, unpack
+from index.rerank import CrossEncoderReranker, load_reranker
 from rewriter.load import RERANKERS
 from rewriter.protocol import ExampleError, Message, TrainingError
 from rewriter.recipe import Recipe
 from rewriter.reranker_rows import RankedGroup, RankedPassage, RerankExample, read_rows, write_rows
-from rewriter.reranker_training import RankingModel, batch, from_onnx, pretrained, write_onnx
+from rewriter.reranker_training import RankingModel, batch, from_onnx, pretrained
 from rewriter.runs import list_runs, promote, promoted_run, rollback
-from rewriter.training import Machine, export, train
+from rewriter.training import Machine, train
 from server.rewriters import check, chosen_reranker
 from server.settings import Settings
 from text.prompts import QuestionContext, asking
@@ -141,18 +138,6 @@ def test_a_run_tells_what_it_is_and_is_promoted_and_rolled_back(trained: Path) -
     assert chosen_reranker(named) == str(trained)
 
 
-def test_an_export_is_made_again_from_the_weights(trained: Path, tmp_path: Path) -> None:
-    copied = Path(shutil.copytree(trained, tmp_path / "mine"))
-    before = (copied / "model.onnx").read_bytes()
-    (copied / "model.onnx").unlink()
-    export(copied, lambda _: None, RERANKERS)
-    assert (copied / "model.onnx").read_bytes() == before
-    check(copied)
-    shutil.rmtree(copied / "weights")
-    with pytest.raises(TrainingError, match="has no weights to export"):
-        export(copied, lambda _: None, RERANKERS)
-
-
 def test_scores_stay_with_their_passages_and_follow_judgement_and_teacher() -> None:
     """Pairs are read sorted by length; a model that answers with a pair's first token shows where each score goes."""
     import torch
@@ -207,46 +192,3 @@ def test_what_is_no_row_is_named(tmp_path: Path) -> None:
             file.write(line + "\n")
         with pytest.raises(ExampleError, match=said):
             list(read_rows(path))
-
-
-def test_what_was_learned_is_packed_without_what_the_base_holds(trained: Path, tmp_path: Path) -> None:
-    """Two layers, the first of them frozen: it and the embeddings are read from the base's file."""
-    import torch
-
-    base, run = tmp_path / "base", tmp_path / "run"
-    model = from_onnx(trained / "model.onnx")
-    base.mkdir()
-    write_onnx(model, base / "model.onnx")
-    shutil.copy(trained / "tokenizer.json", base)
-    shutil.copytree(trained, run)
-    with torch.no_grad():
-        for weight in model.bert.encoder.layer[1].parameters():
-            weight.mul_(1.5)
-    write_onnx(model, run / "model.onnx")
-    recipe = json.loads((run / "recipe.json").read_text("utf-8"))
-    recipe["model"]["frozen"] = 1
-    (run / "recipe.json").write_text(json.dumps(recipe), "utf-8")
-
-    assert pack(run, base, tmp_path / "packed") > 16_000
-    packed = load_over(tmp_path / "packed", base)
-
-    [read] = packed.rerank("a passport", [Hit(Passage("p", "d", "", "a form .", 0, 8), 1.0)], seconds=60.0)
-    assert read.tokens is not None
-    assert packed.name == "base-conversations"
-    assert packed.reads_conversations
-
-    def said(reranker: Reranker) -> dict[str, float | None]:
-        hits = [Hit(Passage(thing, "d", "", f"a {thing} .", 0, 1), 1.0) for thing in THINGS]
-        return {hit.passage.id: hit.relevance for hit in reranker.rerank("a passport", hits, seconds=60.0)}
-
-    assert said(packed) == pytest.approx(said(load_reranker(str(run))), abs=0.05)
-    assert said(packed) != pytest.approx(said(load_reranker(str(base))), abs=0.05)
-
-    unpack(tmp_path / "packed", base, tmp_path / "weights")
-    write_onnx(pretrained(str(tmp_path / "weights")), run / "model.onnx")
-    assert said(load_reranker(str(run))) == pytest.approx(said(packed), abs=0.05), "training can go on from it"
-
-    with (base / "model.onnx").open("ab") as file:
-        file.write(b"x")
-    with pytest.raises(ModelUnavailable, match="another model than"):
-        load_over(tmp_path / "packed", base)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import shutil
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from rewriter.load import load_rewriter
 from rewriter.protocol import Conversation, ExampleError, Message, RecipeError, RunError, TrainingError
 from rewriter.recipe import Recipe, TermModelPart, read_adapting, read_recipe
 from rewriter.terms import ConversationReader, TermScorer
-from rewriter.terms_training import Labelled, TermModel, batch, label, lengthened, pretrained, shifted, word_means
+from rewriter.terms_training import Labelled, TermModel, batch, label, pretrained, word_means
 from rewriter.training import Mixture, train
 from tests.rewriter.terms_fakes import MACHINE, recipe, write_base, write_dialogs
 
@@ -80,30 +79,6 @@ def test_words_of_the_rewrite_that_the_question_lacks_are_labelled(reader: Conve
     assert labelled.needs_history
 
 
-def test_lengthened_answers_hold_sentences_of_their_own_dialog(examples: list[RewriteExample]) -> None:
-    longer = list(lengthened(examples, 0.9, random.Random(1)))
-    assert longer != list(examples)
-    for before, after in zip(examples, longer, strict=True):
-        for old, new in zip(before.history, after.history, strict=True):
-            assert new.text.startswith(old.text)
-            if old.role == "user":
-                assert new == old
-
-
-def test_shifted_questions_stand_alone_after_the_conversation_of_another_dialog(
-    examples: list[RewriteExample], reader: ConversationReader
-) -> None:
-    made = list(shifted(examples, 0.5, random.Random(1)))
-    assert len(made) == round(0.5 * len(examples))
-    dialogs = {example.history: example.dialog for example in examples}
-    for example in made:
-        assert dialogs[example.history] != example.dialog
-        assert not example.needs_rewrite
-        labelled = label(reader, example)
-        assert not any(labelled.wanted)
-        assert not labelled.needs_history
-
-
 def test_a_run_that_was_stopped_goes_on_to_the_same_losses(
     finished: Path, data: Path, base: Path, tmp_path: Path
 ) -> None:
@@ -131,18 +106,6 @@ def test_the_recipe_of_adapting_goes_on_from_the_packaged_rewriter() -> None:
     assert isinstance(adapting, TermModelPart)
     assert isinstance(packaged, TermModelPart)
     assert (adapting.start, adapting.base, adapting.frozen) == ("packaged", packaged.base, packaged.frozen)
-
-
-def test_a_checkpoint_of_another_recipe_is_not_gone_on_from(data: Path, base: Path, tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        run(recipe(base), data, tmp_path, stop_at=20)
-    with pytest.raises(RecipeError, match="another recipe"):
-        run(recipe(base, positive=2.0), data, tmp_path)
-    for file in ("optimizer.pt", "model.safetensors"):
-        for path in tmp_path.glob(f"checkpoints/checkpoint-*/{file}"):
-            path.write_bytes(b"damaged")
-        with pytest.raises(TrainingError, match="damaged"):
-            run(recipe(base), data, tmp_path)
 
 
 def test_two_processes_do_not_train_in_one_folder(data: Path, base: Path, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -31,21 +30,6 @@ def test_a_turn_joins_the_trace_of_its_caller_and_takes_the_model_along(running:
     assert list(steps) == ["wait", "rewrite", "search", "evidence", "generate"]
     assert {step["parent"] for step in steps.values()} == {trace["span_id"]}
     assert llm.headers[-1]["traceparent"] == f"00-{CALLER}-{steps['generate']['id']}-01"
-
-
-def test_two_turns_at_once_do_not_mix(running: Any, llm: Any) -> None:
-    llm.pace = 0.05
-    callers = [f"{n:032x}" for n in range(1, 5)]
-    with ThreadPoolExecutor(4) as pool:
-        traces = list(pool.map(lambda caller: ask(running, traceparent(caller)), callers))
-
-    assert [trace["trace_id"] for trace in traces] == callers
-    for trace in traces:
-        assert [step["name"] for step in trace["steps"]] == ["wait", "rewrite", "search", "evidence", "generate"]
-        assert {step["parent"] for step in trace["steps"]} == {trace["span_id"]}
-        generate = trace["steps"][-1]["id"]
-        sent = f"00-{trace['trace_id']}-{generate}-01"
-        assert [headers["traceparent"] for headers in llm.headers].count(sent) == 1
 
 
 def test_at_a_collector_the_request_stands_between_its_caller_and_the_turn(

@@ -13,7 +13,7 @@ from rewriter.load import packaged_folder
 from rewriter.protocol import Conversation, Message, PassThroughRewriter, RunError
 from server.installation import check_llm
 from server.rewriters import RewriterManager, chosen_folder, fingerprint, open_rewriter
-from server.settings import LLMSettings, RetrievalSettings, RewriterSettings, Settings
+from server.settings import LLMSettings, RewriterSettings, Settings
 from tests.openai_server import FakeOpenAIServer
 from tests.rewriter.terms_fakes import write_run
 from tests.serving import MakeSettings, Serve
@@ -95,19 +95,6 @@ def test_the_fingerprint_follows_the_run(tmp_path: Path) -> None:
     description = tmp_path / "rewriters" / "first" / "rewriter.json"
     description.write_text(json.dumps({**json.loads(description.read_text()), "gate_threshold": 0.3}))
     assert fingerprint(settings_of(tmp_path, model="first")) != first
-
-
-def test_the_gate_can_be_set(tmp_path: Path) -> None:
-    write_run(tmp_path / "rewriters" / "first")
-
-    def gated(threshold: float) -> Settings:
-        retrieval = RetrievalSettings(profile={"rewrite_threshold": threshold})
-        return settings_of(tmp_path, model="first").model_copy(update={"retrieval": retrieval})
-
-    always = open_rewriter(gated(0.0)).rewrite(TALK, "and it?")
-    never = open_rewriter(gated(1.0)).rewrite(TALK, "and it?")
-    assert never.decision == "keep"
-    assert always.history_probability == never.history_probability
 
 
 def test_an_adapter_rewrites_and_the_base_answers(

@@ -53,12 +53,6 @@ def test_an_item_is_read_with_what_leads_to_its_list() -> None:
     assert "- a photograph of the damaged car" in shown
 
 
-def test_of_two_that_match_alike_the_passage_found_first_is_read() -> None:
-    texts = [f"{LONG} {word} days are what a refund takes. {LONG}" for word in ("Nine", "Ten")]
-
-    assert list(read("How many days does a refund take?", evidence(*texts), 45)) == [1]
-
-
 def test_a_gap_is_marked() -> None:
     text = f"Refunds take nine days. {LONG} Refunds are free."
 

@@ -11,12 +11,11 @@ import pytest
 
 from index.documents import Hit
 from index.errors import CollectionNotFound, StorageError
-from rewriter import PassThroughRewriter, PromptedRewriter
+from rewriter import PromptedRewriter
 from server.settings import LLMSettings, RetrievalSettings, Settings
 from server.turn import events, search
 from server.turn.events import Event, EvidenceEvent, TokenEvent
-from server.turn.models import TurnModels
-from server.turn.run import TurnEngine, TurnInput
+from server.turn.run import TurnInput
 from tests.chat_model import FOREVER, ScriptedChatModel
 from tests.server.turn_fakes import FakeCollection, Reversing
 from tests.server.turn_playing import FOLLOW_UP, done, engine, failed, play
@@ -73,15 +72,6 @@ def test_what_the_index_says_of_a_failure_reaches_the_user(error: Exception, cod
     end = failed(play(engine(["x"], collection=FakeCollection(error=error))))
 
     assert (end.code, end.message) == (code, str(error))
-
-
-def test_a_missing_collection_is_said_before_anything_is_searched() -> None:
-    def missing(name: str) -> FakeCollection:
-        raise CollectionNotFound(f"There is no collection {name}.")
-
-    turns = TurnEngine(collection=missing, models=TurnModels(PassThroughRewriter()), settings=Settings())
-
-    assert [event.type for event in play(turns)] == ["error"]
 
 
 def test_a_search_that_hangs_ends_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from rewriter import PassThroughRewriter
 from server.settings import LLMSettings, Settings
-from server.turn.events import DoneEvent, ErrorEvent, Event, TokenEvent
+from server.turn.events import DoneEvent, Event, TokenEvent
 from server.turn.models import TurnModels
 from server.turn.run import TurnEngine, TurnInput
 from tests.server.turn_fakes import FakeCollection
@@ -69,40 +69,6 @@ def test_an_answer_over_http(llm: Any) -> None:
     assert end.answer == "Parental leave lasts ten weeks. [1]"
     assert (end.prompt_tokens, end.completion_tokens, end.finish_reason) == (50, 7, "stop")
     assert [message["role"] for message in llm.requests[0]["messages"]] == ["system", "user"]
-
-
-def test_a_server_that_is_not_there() -> None:
-    end = play("http://127.0.0.1:9/v1")[-1]
-
-    assert isinstance(end, ErrorEvent)
-    assert (end.code, end.answer) == ("llm_unreachable", "")
-
-
-def test_a_server_that_dies_in_the_middle(llm: Any) -> None:
-    llm.die_after = 2
-    end = play(llm.url)[-1]
-
-    assert isinstance(end, ErrorEvent)
-    assert (end.code, end.answer) == ("llm_unreachable", "Parental leave lasts ten")
-
-
-def test_a_server_that_answers_with_an_error(llm: Any) -> None:
-    llm.status = 500
-    end = play(llm.url)[-1]
-
-    assert isinstance(end, ErrorEvent)
-    assert end.code == "llm_failed"
-    assert "told to fail" in end.message
-
-
-def test_a_server_that_stays_silent(llm: Any) -> None:
-    llm.silence = 20
-    end = play(llm.url, timeout_seconds=0.5)[-1]
-
-    assert isinstance(end, ErrorEvent)
-    assert end.code == "llm_timeout"
-    # On a busy machine the time is over before the model is asked.
-    assert not llm.requests or llm.disconnected.wait(120)
 
 
 @pytest.mark.parametrize("how", ["close", "cancel"])

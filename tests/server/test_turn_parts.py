@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from index.documents import Hit, Query, Where
-from rewriter import Conversation, Message
 from server.settings import Settings
-from server.turn.events import DoneEvent, Event, EvidenceEvent, RewriteEvent, StepEvent, TokenEvent
-from server.turn.run import TurnInput
-from tests.chat_model import FOREVER, ScriptedChatModel
+from server.turn.events import Event, EvidenceEvent, RewriteEvent, StepEvent
+from tests.chat_model import ScriptedChatModel
 from tests.server.turn_fakes import FakeCollection, passage
 from tests.server.turn_playing import done, engine, failed, play
 from text.words import stems
@@ -144,27 +141,3 @@ def test_an_error_in_a_part_ends_the_turn_with_what_was_shown() -> None:
     events = play(engine(model=ScriptedChatModel(script=script), collection=WordCollection()), QUESTION)
     assert failed(events).code == "llm_failed"
     assert failed(events).answer.startswith("**How long is parental leave?**\n\nParental leave lasts ten weeks [1].")
-
-
-def test_stopping_stops_the_part_that_is_being_answered() -> None:
-    model = ScriptedChatModel(script=["Parental leave lasts", FOREVER])
-
-    async def run() -> list[Event]:
-        seen = list[Event]()
-        events = engine(model=model, collection=WordCollection()).run(TurnInput(question=QUESTION, collection="docs"))
-        async for event in events:
-            seen.append(event)
-            if isinstance(event, TokenEvent):
-                await events.aclose()
-        return seen
-
-    assert not of(asyncio.run(run()), DoneEvent)
-    assert model.closed == [True]
-
-
-def test_history_is_part_of_the_search_for_parts() -> None:
-    before = Conversation((Message("user", "Tell me about leave."), Message("assistant", LEAVE)))
-    collection = WordCollection()
-    events = play(engine(collection=collection), QUESTION, conversation=before)
-    assert of(events, RewriteEvent)[0].decision == "parts"
-    assert all(any("Tell me about leave." in one.text for one in queries) for queries, _ in collection.asked)

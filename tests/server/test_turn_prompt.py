@@ -98,23 +98,11 @@ def test_numbers_cited_in_old_answers_are_left_out() -> None:
     assert prompt.messages[2].text == "Ten weeks. Fax it."
 
 
-def test_code_in_evidence_keeps_its_indexes() -> None:
-    assert "x = a[1] + f(b)[2]" in ask("Use `x = a[1] + f(b)[2]` here.").messages[-1].text
-
-
 def test_excerpts_stand_for_their_passages() -> None:
     prompt = build_prompt("?", Conversation(()), evidence(LEAVE, FAX), LLM, excerpts={2: "The form may be sent."})
 
     assert numbered(prompt) == ["[2] Handbook › Leave"]
     assert "[2] Handbook › Leave\nThe form may be sent.\n" in prompt.messages[-1].text
-
-
-def test_the_meaning_of_a_follow_up_is_said_once() -> None:
-    full = ask(LEAVE, question="and by fax?", meaning="Can I send form PL-7 by fax?")
-    same = ask(LEAVE, question="and by fax?", meaning="and by fax?")
-
-    assert "Question: and by fax?\nThey mean: Can I send form PL-7 by fax?" in full.messages[-1].text
-    assert "They mean" not in same.messages[-1].text
 
 
 def test_what_a_follow_up_speaks_of_is_said() -> None:

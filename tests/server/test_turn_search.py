@@ -63,12 +63,6 @@ def test_question_kept_with_confidence_stands_alone():
     assert variants_of(Rewrite("and by fax?", "keep", confidence=0.9)).rerank_question == "and by fax?"
 
 
-def test_refused_rewrite_leaves_the_typed_question_and_its_history():
-    queries = variants_of(Rewrite("and by fax?", "refused", reason="it answers")).queries
-    names = [query.name for query in queries if not query.document_prior_weight]
-    assert names == ["typed", "users", "exchange", "opening", "conversation"]
-
-
 def test_an_expanded_question_is_a_variant_and_what_is_reranked_by():
     terms = (Term("renew license", 0.9),)
     expanded = Rewrite("and by fax? renew license", "expand", confidence=0.8, expansion=terms, history_probability=0.8)
@@ -107,11 +101,6 @@ def test_the_conversation_says_which_document_is_spoken_of():
         for query in variants_of(profile=PROFILE.model_copy(update={"document_prior": 0.0})).queries
         if query.document_prior_weight
     ]
-
-
-def test_variant_without_weight_is_left_out():
-    profile = PROFILE.weighed({"exchange.lexical": 0, "exchange.dense": 0})
-    assert "exchange" not in [query.name for query in variants_of(profile=profile).queries]
 
 
 def test_long_history_is_bounded_with_the_newest_kept():

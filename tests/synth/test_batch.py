@@ -86,15 +86,6 @@ def test_three_files_make_what_a_live_model_makes(
         assert (batches.folder.path / name).read_bytes() == (live.path / name).read_bytes()
 
 
-def test_an_unusable_response_is_asked_again_with_the_reason(batches: Batches) -> None:
-    batches.call()
-    answered(batches.requests, batches.responses, lambda messages: '{"facts": []}')
-    batches.call()
-    again = [json.loads(line) for line in batches.requests.read_text().splitlines()]
-    assert [row["custom_id"].rpartition("-")[2] for row in again] == ["1", "1", "1"]
-    assert 'It needs a list "propositions".' in again[0]["body"]["messages"][-1]["content"]
-
-
 def test_failed_requests_are_asked_again(batches: Batches) -> None:
     batches.call()
     rows = [json.loads(line) for line in batches.requests.read_text().splitlines()]

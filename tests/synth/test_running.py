@@ -14,9 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
-from langchain_openai import ChatOpenAI
 from openai import APIConnectionError, BadRequestError
-from pydantic import SecretStr
 
 from synth.askers import ChatAsker
 from synth.tasks import (
@@ -201,27 +199,6 @@ def test_so_many_requests_are_out_as_wanted_and_no_more(settle: Settle) -> None:
 def test_the_journal_has_one_owner(journal: Journal, tmp_path: Path) -> None:
     with pytest.raises(RunBusy, match="another folder"):
         Journal(tmp_path / "journal.jsonl")
-
-
-def test_what_was_said_before_an_answer_held_to_a_schema_was_cut_is_kept(journal: Journal) -> None:
-    def events(_: httpx.Request) -> httpx.Response:
-        said = [{"delta": {"content": '{"names": ["Ann", "Bo'}}, {"delta": {}, "finish_reason": "length"}]
-        chunks = [{"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "m"} for _ in range(3)]
-        lines = [chunk | {"choices": [{"index": 0, **choice}]} for chunk, choice in zip(chunks, said, strict=False)]
-        lines.append(
-            chunks[2] | {"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 5, "total_tokens": 14}}
-        )
-        body = "".join(f"data: {json.dumps(line)}\n\n" for line in lines) + "data: [DONE]\n\n"
-        return httpx.Response(200, headers={"Content-Type": "text/event-stream"}, text=body)
-
-    client = httpx.AsyncClient(transport=httpx.MockTransport(events))
-    model = ChatOpenAI(model="m", base_url="http://localhost/v1", api_key=SecretStr("-"), http_async_client=client)
-    mended = task(mend=lambda data: {"names": data["names"][:-1]})
-    with ChatAsker(model, SAMPLING, waits=(0.0,)) as asker:
-        (outcome,) = TaskRunner(journal, SAMPLING, asker).settle([mended])
-    assert (outcome.verdict, outcome.value) == ("mended", ["Ann"])
-    (answer,) = journal
-    assert (answer.finish, answer.tokens_out) == ("length", 5)
 
 
 def test_a_torn_line_is_cut_and_its_item_asked_again(tmp_path: Path) -> None:

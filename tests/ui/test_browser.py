@@ -669,46 +669,6 @@ def test_a_question_waits_for_a_server_that_is_away(visitor: Visitor) -> None:
 
 
 @pytest.mark.extended
-def test_a_busy_server_is_not_taken_for_one_that_went_away(visitor: Visitor) -> None:
-    page = visitor.page
-    page.fill("#question", "Tell me a story about the kettle")
-    page.press("#question", "Enter")
-    page.wait_for_selector('.turn:has-text("Once upon a time")')
-    # The server takes eight seconds to say that it is there, of a clock that goes when it is told to.
-    page.clock.install()
-    page.clock.pause_at(page.evaluate("Date.now()") + 1000)
-    page.evaluate(
-        """() => {
-            window.asked = 0;
-            AbortSignal.timeout = (wait) => {
-                window.asked += 1;
-                const over = new AbortController();
-                setTimeout(() => over.abort(), wait);
-                return over.signal;
-            };
-        }"""
-    )
-    said: list[Route] = []
-    page.route("**/health", lambda route: said.append(route))
-
-    def asked(times: int) -> bool:
-        if page.evaluate("window.asked") < times:
-            page.clock.run_for(500)
-        return len(said) == times
-
-    for times in (1, 2, 3):
-        eventually(lambda times=times: asked(times))
-        page.clock.run_for(8000)
-        with page.expect_response(said[-1].request.url):
-            said[-1].fulfill(json={})
-    assert not page.locator(".held").is_visible()
-    assert page.locator(".turn").count() == 1
-    page.clock.resume()
-    page.click('[data-action="stop"]')
-    page.wait_for_selector('.turn[data-state="interrupted"]')
-
-
-@pytest.mark.extended
 def test_back_walks_the_conversations_and_two_tabs_agree(visitor: Visitor, tmp_path: Path) -> None:
     page = visitor.page
     visitor.ask("How often should I descale the kettle?")

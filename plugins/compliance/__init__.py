@@ -51,7 +51,6 @@ audit = typer.Typer(help="Read and check the log of who did what.", no_args_is_h
 erase = typer.Typer(help="Erase a person or a document, and prove it.", no_args_is_help=True)
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing; list the files that hold what would go.")]
 _SHOWN = 60
 _LISTED = 50
 
@@ -129,16 +128,15 @@ def document(
     context: typer.Context,
     document_id: Annotated[str, typer.Argument(help="The document's id, as the page and the API show it.")],
     collection: Annotated[str, typer.Option("--collection", "-c", help="Its collection.")] = "",
-    dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
     """Erase a document from index, vectors, quoted evidence, answers made from it, and traces."""
     state = state_of(context)
     settings = state.settings(overriding(collection=collection))
-    if not yes and not dry_run:
+    if not yes:
         typer.confirm(f"Erase {document_id} of {settings.collection}? It cannot be had back", abort=True)
     with _opened(settings, state) as eraser:
-        report = eraser.erase_document(settings.collection, document_id, dry_run=dry_run)
+        report = eraser.erase_document(settings.collection, document_id)
     _print(state, settings, report)
 
 
@@ -147,7 +145,6 @@ def person(
     context: typer.Context,
     principal: Annotated[str, typer.Argument(help="Who: key:ID, oidc:…, proxy:… or local, as the audit log names it.")],
     keep_uploads: Annotated[bool, typer.Option("--keep-uploads", help="Leave what the person uploaded.")] = False,
-    dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
     """Erase a person's conversations, traces, ratings, sessions, key and uploads."""
@@ -157,10 +154,10 @@ def person(
         raise InputError(
             f"{principal[:80]!r} is no principal: they look like key:1a2b3c4d; `anaphora audit list` shows them."
         )
-    if not yes and not dry_run:
+    if not yes:
         typer.confirm(f"Erase everything of {principal}? It cannot be had back", abort=True)
     with _opened(settings, state) as eraser:
-        report = eraser.erase_person(principal, keep_uploads=keep_uploads, dry_run=dry_run)
+        report = eraser.erase_person(principal, keep_uploads=keep_uploads)
     _print(state, settings, report)
 
 
@@ -182,10 +179,6 @@ def _print(state: State, settings: Settings, report: ErasureReport) -> None:
         excerpt = excerpt if len(excerpt) <= _SHOWN else excerpt[: _SHOWN - 1] + "…"
         state.out.print(f"{remnant.path.relative_to(settings.home)}: {excerpt}", markup=False, highlight=False)
     done = report.erased
-    if done is None:
-        files = len({remnant.path for remnant in report.remnants})
-        state.err.print(f"Nothing was erased: {report.searched} sentences were looked for; they are in {files} files.")
-        return
     state.err.print(
         f"Erased: {len(report.documents)} documents, {done.conversations} conversations, {done.turns} turns, "
         f"{done.feedback} ratings or comments.",

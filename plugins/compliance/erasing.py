@@ -85,9 +85,9 @@ class Remnant:
 
 @dataclass(frozen=True, slots=True)
 class ErasureReport:
-    """Erased items (None in a dry run), files that hold remnants, and steps left to the caller."""
+    """Erased items, files that hold remnants, and steps left to the caller."""
 
-    erased: Erasure | None
+    erased: Erasure
     documents: tuple[str, ...]
     searched: int
     remnants: tuple[Remnant, ...]
@@ -102,15 +102,13 @@ class Eraser:
     database: Database
     encoder: Encoder
 
-    def erase_document(self, collection: str, document_id: str, *, dry_run: bool = False) -> ErasureReport:
+    def erase_document(self, collection: str, document_id: str) -> ErasureReport:
         """Take a document out of its collection, its file if it was uploaded, and what was quoted from it.
 
-        Works also where the document itself is gone already. A dry run only looks for its sentences. Raises
-        CollectionNotFound, CollectionLocked, StorageError, StoreError.
+        Works also where the document itself is gone already. Raises CollectionNotFound, CollectionLocked,
+        StorageError, StoreError.
         """
         sentences, path = self._read(collection, document_id)
-        if dry_run:
-            return ErasureReport(None, (), len(sentences), remnants(self.settings.home, sentences))
         advice, gone = list[str](), list[str]()
         if path is not None and not Uploads(self.settings.home, 0).holds(collection, path) and path.exists():
             advice.append(f"{path} was left alone; delete it, or the next `anaphora index` reads it again.")
@@ -134,10 +132,10 @@ class Eraser:
 
         return self._report(self.database.write_blocking(forget), gone, sentences, advice)
 
-    def erase_person(self, principal: str, *, keep_uploads: bool = False, dry_run: bool = False) -> ErasureReport:
+    def erase_person(self, principal: str, *, keep_uploads: bool = False) -> ErasureReport:
         """Take out what a principal asked, was answered, rated and handed in. Raises what `erase_document` does."""
         documents, advice = list[str](), list[str]()
-        handed_in = [] if keep_uploads or dry_run else self.database.read_blocking(uploads_of, principal)
+        handed_in = [] if keep_uploads else self.database.read_blocking(uploads_of, principal)
         for collection, document_id in handed_in:
             path = Uploads(self.settings.home, 0).root(collection) / document_id
             if path.suffix in PICTURES:
@@ -147,8 +145,6 @@ class Eraser:
                 documents += report.documents
                 advice += report.advice
         sentences = self.database.read_blocking(_own_sentences, principal)
-        if dry_run:
-            return ErasureReport(None, (), len(sentences), remnants(self.settings.home, sentences))
 
         def forget(connection: Connection) -> Erasure:
             account(connection, entry(at_terminal(), "person.erase", principal))

@@ -1,8 +1,7 @@
-"""Write, read and delete curated answers, by hand or from a reviewed turn. Agents of a collection do."""
+"""Write, read and delete curated answers. Agents of a collection do."""
 
 from __future__ import annotations
 
-import re
 import time
 import uuid
 from typing import Annotated, Any
@@ -30,16 +29,13 @@ MOST = 500
 """Answers of one collection: each question is compared with all of them."""
 MAX_QUESTION_CHARS, MAX_ANSWER_CHARS, MAX_NAME_CHARS = 500, 8000, 200
 
-_MARKERS = re.compile(r" ?\[\d{1,3}\]")
-
 router = APIRouter(tags=["Curated answers"])
 
 
 class NewAnswer(StrictBody):
-    """An answer as it is written. With `turn` what is left out comes from its review, or else from the turn."""
+    """An answer as it is written."""
 
     id: str = Field("", max_length=100, description="The answer to change; what is left out stays. Empty: a new one.")
-    turn: str = Field("", max_length=100, description="The id of a turn of the collection that was reviewed.")
     questions: tuple[Annotated[str, Field(min_length=1, max_length=MAX_QUESTION_CHARS)], ...] = Field(
         (), max_length=20, description="Ways to ask for the same, each understood alone."
     )
@@ -73,8 +69,8 @@ class CuratedService(ReviewService):
         """Keep an answer, or change the one with its id. Raises NotFound, InvalidRequest."""
         group, answer_id = await self._demand(collection), new.id
         before = found_or_missing(await self._find(collection, answer_id), "answer", answer_id) if answer_id else None
-        fields = new.model_dump(include=new.model_fields_set - {"turn", "passages"})
-        values = (before.model_dump() if before else {}) | await self._of_turn(collection, new.turn) | fields
+        fields = new.model_dump(include=new.model_fields_set - {"passages"})
+        values = (before.model_dump() if before else {}) | fields
         if new.passages is not None:
             values["passages"] = await self._quoted(collection, new.passages)
         questions = (clean(text, MAX_QUESTION_CHARS, "questions").strip() for text in values.get("questions", ()))
@@ -121,22 +117,6 @@ class CuratedService(ReviewService):
     async def _find(self, collection: str, answer_id: str) -> CuratedAnswer | None:
         return await self._read(store.find, collection, answer_id)
 
-    async def _of_turn(self, collection: str, turn_id: str) -> dict[str, Any]:
-        """Return question, answer and passages of a turn, as it was reviewed."""
-        if not turn_id:
-            return {}
-        detail = await self.get(turn_id)
-        turn, review = detail.turn, detail.current
-        if turn.collection != collection:
-            raise InvalidRequest(f"The turn is about the collection {turn.collection}.", param="turn")
-        passages = (review.passages if review else None) or ()
-        return {
-            "questions": [(review.rewrite if review else None) or turn.question],
-            # Its markers number what the turn found.
-            "answer": (review.answer if review else None) or _MARKERS.sub("", turn.answer),
-            "passages": passages[:10],
-        }
-
     async def _view(self, answer: CuratedAnswer) -> CuratedView:
         with index_errors():
             passages = await run_blocking(lambda: cited(self.core.opened.get(answer.collection), answer))
@@ -155,8 +135,8 @@ async def list_curated(collection: CollectionName, curated: Curated) -> Listing[
 
 @router.post("/v1/collections/{collection}/curated", status_code=201, summary="Write or change a curated answer")
 async def write_curated(collection: CollectionName, body: NewAnswer, curated: Curated) -> CuratedView:
-    """Answer a question ahead, by hand or from a reviewed turn: who asks for the same gets it before any model is
-    asked. With the `id` of an answer, change what is given of it; the rest stays."""
+    """Answer a question ahead: who asks for the same gets it before any model is asked. With the `id` of an answer,
+    change what is given of it; the rest stays."""
     return await curated.put(collection, body)
 
 

@@ -20,6 +20,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from server.api.conversations import HistoryMessage
 from server.chat import (
     ChatError,
     ChatService,
@@ -52,26 +53,17 @@ class _ToolArguments(BaseModel):
     collection: str = Field(default="", max_length=200, description=f"The collection's name. {_PLACE}")
 
 
-class EarlierMessage(BaseModel):
-    """A message of the conversation so far."""
-
-    role: str = Field(pattern="^(user|assistant)$")
-    text: str
-
-
 _TYPED = "The question as the person typed it; it may be a follow-up."
 
 
 class _ToolConversation(_ToolArguments):
-    history: list[EarlierMessage] = Field(
+    history: list[HistoryMessage] = Field(
         default=[], description="What was said before, oldest first: follow-ups lean on it."
     )
 
     @property
     def said(self) -> tuple[Message, ...]:
-        return tuple(
-            Message("user" if message.role == "user" else "assistant", message.text) for message in self.history
-        )
+        return tuple(Message(message.role, message.text) for message in self.history)
 
 
 class SearchTool(_ToolConversation):

@@ -107,22 +107,6 @@ def test_the_graph_answers_remembers_and_hands_over(running: Running, llm: FakeO
         assert len(handed["said"]) == 4
 
 
-def test_the_slack_bot_answers_a_thread_as_plain_text(running: Running, llm: FakeOpenAIServer) -> None:
-    llm.pieces = ("Ask <!channel> & <@U1>. ", "[1]")
-    thread = [
-        {"user": "U7", "text": "<@UBOT> How do I apply for parental leave?"},
-        {"user": "UBOT", "text": "With form PL-7."},
-        {"user": "U7", "text": "<@UBOT> and by fax?"},
-    ]
-    reply = example("slack_bot").reply
-    with AnaphoraClient(running.url) as client:
-        said = reply(client, thread, "UBOT", "docs")
-        assert "Ask &lt;!channel&gt; &amp; &lt;@U1&gt;." in said
-        assert "[1] Parental leave" in said
-        assert "form PL-7" in str(llm.requests[-1]["messages"])
-        assert reply(client, thread, "UBOT", "nowhere").startswith("I cannot answer now: There is no collection")
-
-
 class Searching(BaseChatModel):
     """Calls the search tool once and then answers with what it was given."""
 

@@ -13,15 +13,8 @@ import pytest
 from testing.plugin import PluginContract
 from tests.openai_server import FakeOpenAIServer
 from tests.serving import MakeSettings, Running, Serve
-from tests.ui.conftest import Visitor, site, visitor
-from tests.ui.site import violations
-
-__all__ = ["site", "visitor"]
 
 ON: dict[str, object] = {"curated": {"enabled": True}}
-SETTINGS = "[plugins.curated]\nenabled = true\n"
-"""The settings file of `site`."""
-LADLE = "Where is the ladle?"
 CURATED = "/v1/collections/docs/curated"
 FAX = "What is the number of the fax at the personnel office?"
 ANSWER = "We have **no fax** any more; write to [us](https://example.org)."
@@ -85,8 +78,8 @@ def test_it_can_send_people_elsewhere_and_cites_passages_of_the_documents(client
     assert (done["status"], done["answer"]) == ("refused", f"{ANSWER} [1]")
     assert [passage["text"] for passage in done["evidence"]] == [text[start : start + 20]]
     assert done["citations"][0]["quote"] == text[start : start + 20]
-    refused = client.post(CURATED, json={"questions": ["a"], "answer": "b", "passages": [{**marks[0], "end": 9999}]})
-    assert refused.status_code == 400
+    for wrong in ({"passages": [{**marks[0], "end": 9999}]}, {"questions": [" "]}):
+        assert client.post(CURATED, json={"questions": ["a"], "answer": "b", **wrong}).status_code == 400
 
 
 def test_a_question_that_people_are_sent_elsewhere_with_waits_for_no_review(client: httpx.Client) -> None:
@@ -124,18 +117,6 @@ def test_passages_outside_of_the_visitors_filter_keep_the_answer_back(client: ht
     assert ask(client, FAX)["written"] == answer["id"]
 
 
-def test_it_comes_from_a_reviewed_turn(client: httpx.Client) -> None:
-    conversation = client.post("/v1/conversations", json={}).json()["id"]
-    turn = ask(client, "And the fax?", conversation=conversation)["turn_id"]
-    review = {"verdict": "corrected", "rewrite": FAX, "answer": "555-0199."}
-    assert client.post(f"/v1/reviews/{turn}", json=review).status_code == 201
-    answer = client.post(CURATED, json={"turn": turn, "keeper": "Ada"}).json()
-    assert (answer["questions"], answer["answer"], answer["keeper"]) == ([FAX], "555-0199.", "Ada")
-    assert ask(client, FAX)["written"] == answer["id"]
-    assert client.post(CURATED, json={"turn": "none"}).status_code == 404
-    assert client.post(CURATED, json={"questions": [" "], "answer": "x"}).status_code == 400
-
-
 def test_it_goes_with_its_collection_its_document_and_who_wrote_it(running: Running, client: httpx.Client) -> None:
     erasing, database = pytest.importorskip("plugins.compliance.erasing"), running.service.core.database
     mark = {"document_id": "leave.md", "start": 0, "end": 16}
@@ -158,32 +139,6 @@ def test_until_it_is_switched_on_nothing_is_given_or_kept(serve: Serve, settings
             assert answer.status_code == 403
             assert "plugins.curated.enabled" in answer.text
         assert ask(client, FAX)["written"] == ""
-
-
-@pytest.mark.browser
-@pytest.mark.extended
-def test_the_next_who_asks_gets_what_a_person_wrote_in_the_workbench(visitor: Visitor) -> None:
-    page = visitor.page
-    visitor.ask(LADLE, "refused")
-    page.click("[data-part=workbench] a")
-    page.wait_for_selector(".one:not([hidden])")
-    page.get_by_text("Curated answers").click()
-    page.get_by_role("button", name="From the turn at hand").click()
-    assert page.get_by_label("Ways to ask").input_value() == LADLE
-    page.get_by_label("The answer, in Markdown").fill("In the **lower** drawer <img src=x onerror=window.owned=1>.")
-    page.get_by_label("Kept right by").fill("Ada")
-    assert violations(page) == []
-    page.locator("dialog").get_by_role("button", name="Save").click()
-    page.get_by_role("cell", name=LADLE, exact=True).wait_for()
-    visitor.open()
-    visitor.ask("where is the ladle")
-    assert visitor.last(".answer strong") == "lower"
-    assert page.locator(".answer img").count() == 0
-    assert visitor.last(".banner") == "A person wrote this answer, no model."
-    page.click("[data-part=workbench] a")
-    page.get_by_text("Curated answers").click()
-    page.get_by_role("button", name=f"Delete {LADLE}").wait_for()
-    assert page.locator("[data-part=curated-list] td.number").inner_text() == "1"
 
 
 class TestPlugin(PluginContract):

@@ -64,6 +64,9 @@ def test_visitors_find_a_gap_that_a_person_answers_and_the_next_visitor_gets_it(
     page.wait_for_selector(".one:not([hidden])")
     page.get_by_text("Curated answers").click()
     page.get_by_role("button", name="From the turn at hand").click()
+    assert page.get_by_label("Ways to ask").input_value() == QUESTION
+    page.get_by_label("Kept right by").fill("Ada")
+    assert violations(page) == []
     page.get_by_label("The answer, in Markdown").fill("In the **lower** drawer <img src=x onerror=window.owned=1>.")
     page.locator("dialog").get_by_role("button", name="Save").click()
     page.get_by_role("cell", name=QUESTION, exact=True).wait_for()

@@ -30,22 +30,27 @@ plugin = Plugin(
 )
 
 
+_SCHEMES = {"email": ("smtp://", "smtps://")}
+
+
 class HandoffSettings(SettingsGroup):
     """Configure where a conversation goes that a person shall go on with."""
 
-    kind: Literal["", "link", "webhook", "email", "zendesk"] = Field(
+    kind: Literal["", "link", "webhook", "email", "github", "zendesk"] = Field(
         "",
         description="`link` shows a link; the others show a form and bring the conversation to a `webhook`, by "
-        "`email`, or into tickets of `zendesk`. Empty: nothing is offered.",
+        "`email`, into issues of `github` or tickets of `zendesk`. Empty: nothing is offered.",
     )
     address: str = Field(
         "",
         description="Of the page, of the webhook, of the mailbox (`smtp://USER@HOST:587/support@example.org`, or "
-        "`smtps://`), or of Zendesk (`https://NAME.zendesk.com`).",
+        "`smtps://`), of the repository (`https://api.github.com/repos/OWNER/NAME`; issues of a public one are "
+        "public), or of Zendesk (`https://NAME.zendesk.com`).",
     )
     secret: SecretStr = Field(
         SecretStr(""),
-        description="The key by which webhooks are signed, the mailbox's password, or `AGENT/token:TOKEN` of Zendesk.",
+        description="The key by which webhooks are signed, the mailbox's password, the token of GitHub, or "
+        "`AGENT/token:TOKEN` of Zendesk.",
     )
     private_hosts: tuple[str, ...] = Field(
         (), description="Hosts that may be reached although their addresses are private: `desk.example.lan`."
@@ -53,13 +58,18 @@ class HandoffSettings(SettingsGroup):
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
-        schemes = ("smtp://", "smtps://") if self.kind == "email" else ("https://", "http://")
+        schemes = _SCHEMES.get(self.kind, ("https://", "http://"))
         if self.kind and not self.address.startswith(schemes):
             raise ValueError(f"kind = {self.kind!r} needs an address that begins with {' or '.join(schemes)}")
-        if self.kind in ("webhook", "zendesk") and not self.secret.get_secret_value():
+        if self.kind in ("webhook", "github", "zendesk") and not self.secret.get_secret_value():
             raise ValueError(f"kind = {self.kind!r} needs a secret")
         return self
 
     @property
     def enabled(self) -> bool:
         return bool(self.kind)
+
+    @property
+    def asks_contact(self) -> bool:
+        """Whether the visitor's address goes along: issues may be public."""
+        return self.kind in ("webhook", "email", "zendesk")

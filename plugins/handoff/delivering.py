@@ -1,6 +1,7 @@
-"""Adapters that bring a conversation to people: a signed webhook, e-mail, Zendesk's tickets.
+"""Adapters that bring a conversation to people: a signed webhook, e-mail, GitHub's issues, Zendesk's tickets.
 
-Each takes the content and returns what it is called there; it may arrive twice where an answer was lost.
+Each takes the content and returns what it is called there; it may arrive twice where an answer was lost. What visitors
+and documents say is quoted so that it mentions nobody and closes nothing.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import hashlib
 import hmac
 import json
 import logging
+import re
 import smtplib
 import socket
 import ssl
@@ -107,6 +109,15 @@ def webhook(settings: HandoffSettings, content: Content) -> str:
     return content.id
 
 
+def github(settings: HandoffSettings, content: Content) -> str:
+    """Open an issue. It names no contact, for it may be public."""
+    fence = "`" * (1 + max([2, *(len(run) for run in re.findall("`+", content.text))]))
+    issue = {"title": content.title, "body": f"{fence}text\n{content.text}\n{fence}\n\nHand-off {content.id}"}
+    headers = {"Authorization": f"Bearer {settings.secret.get_secret_value()}", "Accept": "application/vnd.github+json"}
+    reply = _post(settings, f"{settings.address.rstrip('/')}/issues", json.dumps(issue).encode(), headers)
+    return str(reply.get("html_url", ""))
+
+
 def zendesk(settings: HandoffSettings, content: Content) -> str:
     """Make a ticket, requested by the visitor where there is an address."""
     ticket: dict[str, Any] = {"subject": content.title, "comment": {"body": content.text}, "external_id": content.id}
@@ -186,6 +197,7 @@ def email(settings: HandoffSettings, content: Content) -> str:
 ADAPTERS: Mapping[str, Callable[[HandoffSettings, Content], str]] = {
     "webhook": webhook,
     "email": email,
+    "github": github,
     "zendesk": zendesk,
 }
 

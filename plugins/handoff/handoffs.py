@@ -130,11 +130,12 @@ router = APIRouter(tags=["Hand-off"])
 
 @dataclass(frozen=True, slots=True)
 class HandoffOffer:
-    """How and why a person is offered after a turn."""
+    """How and why a person is offered after a turn; `contact` tells whether an e-mail address goes along."""
 
     kind: Literal["", "link", "form"] = ""
     reason: Reason = ""
     link: str = ""
+    contact: bool = False
 
 
 class NewHandoff(StrictBody):
@@ -158,7 +159,7 @@ class HandoffService(ServiceBase):
             return HandoffOffer()
         if settings.kind == "link":
             return HandoffOffer(kind="link", reason=why, link=settings.address)
-        return HandoffOffer(kind="form", reason=why)
+        return HandoffOffer(kind="form", reason=why, contact=settings.asks_contact)
 
     @requires("ask")
     async def hand_over(self, turn_id: str, new: NewHandoff) -> str:
@@ -186,7 +187,7 @@ class HandoffService(ServiceBase):
             created=time.time(),
             collection=turn.collection,
             reason=reason(conversation, turn.id),
-            contact=contact,
+            contact=contact if settings.asks_contact else "",
             message=sanitize_text(clean(new.message, MAX_MESSAGE_CHARS, "message")).strip(),
             conversation=[_exchange(exchange) for exchange in conversation[-TURNS:]],
         )

@@ -10,7 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from cli import add_plugin_commands
+from cli import app as cli
+from cli.shared.error_handler import ExitCode
 from plugins.bots import BotSettings, slack_bot
 from plugins.bots.slack_bot import HAND_OVER, blocks, question, run
 from plugins.bots.tests.slack_server import APP_TOKEN, BOT_TOKEN, FakeSlack
@@ -21,6 +25,7 @@ from tests.rows import ratings
 from tests.serving import MakeSettings, Serve
 
 pytest.importorskip("slack_bolt")
+add_plugin_commands()
 
 
 BOT: dict[str, object] = {"slack_app_token": APP_TOKEN, "slack_bot_token": BOT_TOKEN}
@@ -171,6 +176,27 @@ def test_a_bot_whose_connection_fails_is_begun_again_and_without_a_token_there_i
     with pytest.raises(CancelledError):
         running.call(slack_bot.answer(running.service))
     assert len(begun) == 3
+
+
+def test_the_command_answers_until_it_is_stopped_and_names_the_token_it_needs(
+    command_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+
+    async def answers(threads: Threads, _: BotSettings) -> None:
+        told.append((await threads.answer("slack:T1:C1:1", "slack:T1:UADA", "How long is parental leave?")).text)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(slack_bot, "run", answers)
+    for setting in ("LLM__MODEL", "REWRITER__KIND"):
+        monkeypatch.setenv(f"ANAPHORA_{setting}", "none")
+    monkeypatch.setenv("ANAPHORA_RETRIEVAL__RERANK", "never")
+    missing = CliRunner().invoke(cli, ["bot", "slack"])
+    assert (missing.exit_code, "plugins.bots.slack_bot_token" in missing.output) == (ExitCode.BAD_INPUT, True)
+    monkeypatch.setenv("ANAPHORA_PLUGINS__BOTS__SLACK_BOT_TOKEN", BOT_TOKEN)
+    done = CliRunner().invoke(cli, ["bot", "slack"])
+    assert done.exit_code == 0, done.output
+    assert "ten weeks" in told[0]
 
 
 def test_what_people_and_documents_write_calls_nobody_and_links_nowhere_else() -> None:

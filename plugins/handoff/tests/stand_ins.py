@@ -1,4 +1,4 @@
-"""The other ends of a hand-off, on loopback, as their protocols have it: a mail server and Zendesk's API."""
+"""The other ends of a hand-off, on loopback, as their protocols have it: a mail server, GitHub's and Zendesk's API."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Desk:
 
 @contextmanager
 def http_desk() -> Iterator[tuple[Desk, str]]:
-    """Zendesk's tickets and a webhook, at one address."""
+    """GitHub's issues, Zendesk's tickets and a webhook, at one address."""
     desk = Desk()
 
     class Handler(FakeHandler):
@@ -38,11 +38,18 @@ def http_desk() -> Iterator[tuple[Desk, str]]:
             if desk.away:
                 return self.answer(503, {"message": "Service unavailable"})
             desk.requests.append((self.path, {key.lower(): value for key, value in self.headers.items()}, body))
-            answers = {"/hook": self.hook, "/api/v2/tickets.json": self.ticket}
+            answers = {"/hook": self.hook, "/repos/us/docs/issues": self.issue, "/api/v2/tickets.json": self.ticket}
             return answers.get(self.path, lambda _: self.answer(404, {"message": "Not Found"}))(json.loads(body))
 
         def hook(self, _: dict[str, Any]) -> None:
             self.answer(200, desk.reply)
+
+        def issue(self, fields: dict[str, Any]) -> None:
+            if self.headers["Authorization"] != f"Bearer {TOKEN}":
+                return self.answer(401, {"message": "Bad credentials", "status": "401"})
+            if not fields.get("title"):
+                return self.answer(422, {"message": "Validation Failed"})
+            return self.answer(201, {"number": 7, "html_url": "https://code.example/us/docs/issues/7", "state": "open"})
 
         def ticket(self, fields: dict[str, Any]) -> None:
             user = base64.b64encode(f"agent@example.org/token:{TOKEN}".encode()).decode()

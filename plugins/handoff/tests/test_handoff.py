@@ -60,7 +60,7 @@ def offered(running: Running, turn: str) -> str:
 def test_a_person_is_offered_where_a_turn_is_refused_or_asks_for_one(running: Running, llm: FakeOpenAIServer) -> None:
     with running.client() as client:
         (refused,) = asked(client, UNKNOWN)
-        assert offer_after(running, refused) == HandoffOffer("form", "refused")
+        assert offer_after(running, refused) == HandoffOffer("form", "refused", contact=True)
         llm.pieces = ("Parental leave lasts ten weeks [1].",)
         answered, asks = asked(client, "How long does parental leave last?", "Can I talk to a human about my leave?")
         assert (offered(running, answered), offered(running, asks)) == ("", "asked")
@@ -186,7 +186,7 @@ def test_nothing_is_lost_while_the_other_end_is_away(
 
 def content(**fields: Any) -> Content:
     exchange = Exchange(
-        question="How many moons?",
+        question="@everyone ```` closes #1",
         answer="I found no sure answer.",
         status="refused",
         sources=[{"title": "Leave", "url": "https://docs.example/leave"}],
@@ -201,6 +201,17 @@ def settings(kind: str, address: str, secret: str = TOKEN, private: tuple[str, .
     )
 
 
+def test_github_gets_an_issue_that_mentions_nobody_and_names_no_contact(desk: tuple[Desk, str]) -> None:
+    address = f"{desk[1]}/repos/us/docs"
+    assert send(settings("github", address), content()) == "https://code.example/us/docs/issues/7"
+    issue = json.loads(desk[0].requests[0][2])
+    assert issue["title"] == "Line one line two"
+    assert issue["body"].startswith("`````text\n")
+    assert "ada@example.org" not in issue["body"]
+    with pytest.raises(DeliveryFailed, match=r"401.*Bad credentials"):
+        send(settings("github", address, "wrong"), content())
+
+
 def test_zendesk_gets_a_ticket_of_the_visitor(desk: tuple[Desk, str]) -> None:
     secret = f"agent@example.org/token:{TOKEN}"
     assert send(settings("zendesk", desk[1], secret), content()) == "35436"
@@ -209,8 +220,6 @@ def test_zendesk_gets_a_ticket_of_the_visitor(desk: tuple[Desk, str]) -> None:
     assert ticket["requester"] == {"name": "ada", "email": "ada@example.org"}
     assert (ticket["external_id"], headers["idempotency-key"]) == ("h1", "h1")
     assert "https://docs.example/leave" in ticket["comment"]["body"]
-    with pytest.raises(DeliveryFailed, match=r"401.*authenticate you"):
-        send(settings("zendesk", desk[1], "wrong"), content())
 
 
 def test_a_mailbox_gets_a_mail_that_is_answered_to_the_visitor() -> None:
@@ -229,7 +238,7 @@ def test_a_mailbox_gets_a_mail_that_is_answered_to_the_visitor() -> None:
             send(settings("email", address, ""), content())
 
 
-@pytest.mark.parametrize("kind", ["webhook", "zendesk", "email"])
+@pytest.mark.parametrize("kind", ["webhook", "github", "zendesk", "email"])
 def test_private_addresses_are_not_asked(kind: str, desk: tuple[Desk, str]) -> None:
     address = desk[1].replace("http", "smtp") + "/a@b.example" if kind == "email" else desk[1]
     with pytest.raises(DeliveryFailed, match=r"plugins\.handoff\.private_hosts"):

@@ -1,4 +1,4 @@
-"""`anaphora adapt`: from documents to a rewriter or a cross-encoder made for them, promoted only where numbers say so.
+"""`anaphora adapt`: from documents to a rewriter made for them, promoted only where numbers say so.
 
 The steps are `evaluation.adaptation`'s; here they are given this installation's models, and their result is shown.
 """
@@ -83,8 +83,6 @@ def adapt(
     A command that was stopped goes on with the step it was in.
     """
     from evaluation.adaptation import Adaptation, AdaptationPlan
-    from rewriter.load import RERANKERS
-    from rewriter.recipe import read_recipe
 
     state = state_of(context)
     reviewed = source is not None
@@ -98,9 +96,6 @@ def adapt(
         raise InputError("Say which documents to adapt to, or take --from review.")
     wanted = collection if reviewed and not paths else collection or name
     settings = state.settings(overriding(collection=wanted, llm__model=model))
-    kind = read_recipe(recipe).model.kind
-    if kind == RERANKERS and settings.retrieval.rerank == "never":
-        raise InputError("retrieval.rerank is `never`: a cross-encoder would neither be measured nor serve.")
     plan = AdaptationPlan(
         name,
         tuple(existing(paths or ())),
@@ -108,7 +103,6 @@ def adapt(
         existing([dialogs])[0] if dialogs else None,
         tuple(existing(also or ())),
         questions,
-        kind,
         settings.collection if reviewed else collection,
         reviewed,
     )
@@ -119,8 +113,7 @@ def adapt(
         return
     show(state, result)
     if not promote:
-        option = "--reranker " if kind == RERANKERS else ""
-        state.err.print(f"Not promoted, as asked. `anaphora models promote {option}{name}` does it by hand.")
+        state.err.print(f"Not promoted, as asked. `anaphora models promote {name}` does it by hand.")
 
 
 def show(state: State, result: AdaptationResult) -> None:
@@ -220,13 +213,16 @@ class _Tools:
         return open_rewriter(self._settings)
 
     @contextmanager
-    def searching(self, rewriter: Rewriter, reranker: Path | None = None) -> Iterator[TurnSearch]:
-        from index.rerank import load_reranker
+    def searching(self, rewriter: Rewriter) -> Iterator[TurnSearch]:
         from server.turn.search import TurnSearch
 
-        reads = load_reranker(str(reranker)) if reranker else self._models.reranker()
         with open_collection(self._settings, self._models) as searched:
-            yield TurnSearch(collection=lambda _: searched, rewriter=rewriter, settings=self._settings, reranker=reads)
+            yield TurnSearch(
+                collection=lambda _: searched,
+                rewriter=rewriter,
+                settings=self._settings,
+                reranker=self._models.reranker(),
+            )
 
     def counting(self, doing: str, total: int) -> AbstractContextManager[Callable[[], None]]:
         return progress(self._state.err, doing, total)

@@ -17,15 +17,14 @@ from cli.shared.resources import fetch_models, fetch_told
 from cli.shared.state import state_of
 
 if TYPE_CHECKING:
-    from rewriter.load import RunKind
+    pass
 
-app = typer.Typer(help="List and fetch models; list, promote and roll back trained rewriters and cross-encoders.")
+app = typer.Typer(help="List and fetch models; list, promote and roll back trained rewriters.")
 
 SHOWN = ("rouge_l", "exact", "gate_f1", "p50_ms", "map", "map_follow_ups", "answer_f1")
 """The scores of a run that its line in the list shows."""
 
 Run = Annotated[str, typer.Argument(help="A run from `anaphora models runs`.", show_default=False)]
-Reranker = Annotated[bool, typer.Option("--reranker", help="A cross-encoder, and no rewriter.")]
 
 
 @app.command("list", hidden=True)
@@ -86,15 +85,14 @@ def fetch(
 
 @app.command()
 def runs(ctx: typer.Context) -> None:
-    """List trained models, newest first: family, size, scores on what was held out, and which ones serve."""
-    from rewriter.load import RERANKERS, REWRITERS, packaged_folder
+    """List trained rewriters, newest first: family, size, scores on what was held out, and which ones serve."""
+    from rewriter.load import packaged_folder
     from rewriter.runs import list_runs, promoted_run
 
     state = state_of(ctx)
     home = state.settings().home
     table = open_table("run", "family", "size", "made", "scores", "serves", right=("size",))
-    listing = [(run, kind) for kind in (REWRITERS, RERANKERS) for run in list_runs(home, kind)]
-    for run, _ in listing:
+    for run in list_runs(home):
         scores = ", ".join(f"{name} {value:g}" for name, value in run.metrics.items() if name in SHOWN)
         created = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.created))
         serves = "yes" if run.promoted else ""
@@ -110,33 +108,26 @@ def runs(ctx: typer.Context) -> None:
 def promote(
     ctx: typer.Context,
     run: Run,
-    reranker: Reranker = False,
     export: Annotated[bool, typer.Option("--export", help="First make its export again from its weights.")] = False,
 ) -> None:
-    """Make a run serve. A running server changes over to a rewriter with its next turn, to a cross-encoder when it is
-    started again."""
+    """Make a run serve. A running server changes over with its next turn."""
     from rewriter.runs import run_folder
     from rewriter.training import export as export_run
     from server.runs import promote as make_serve
 
-    state, kind = state_of(ctx), _kind(reranker)
+    state = state_of(ctx)
+    home = state.settings().home
     if export:
-        export_run(run_folder(state.settings().home, run, kind), lambda text: state.err.print(text), kind)
-    before = make_serve(state.settings().home, run, kind)
+        export_run(run_folder(home, run), lambda text: state.err.print(text))
+    before = make_serve(home, run)
     state.err.print(f"{run} serves now, in place of {before}.")
 
 
 @app.command()
-def rollback(ctx: typer.Context, reranker: Reranker = False) -> None:
+def rollback(ctx: typer.Context) -> None:
     """Bring back what served before the last promotion."""
     from server.runs import rollback as bring_back
 
-    state, kind = state_of(ctx), _kind(reranker)
-    message = bring_back(state.settings().home, kind)
+    state = state_of(ctx)
+    message = bring_back(state.settings().home)
     state.err.print(f"{message[0].upper()}{message[1:]} serves again.")
-
-
-def _kind(reranker: bool) -> RunKind:
-    from rewriter.load import RERANKERS, REWRITERS
-
-    return RERANKERS if reranker else REWRITERS

@@ -1,4 +1,4 @@
-"""`anaphora train`: train a rewriter or a cross-encoder by a recipe, into a run that `anaphora models promote` can make
+"""`anaphora train`: train a rewriter by a recipe, into a run that `anaphora models promote` can make
 serve."""
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def train(
     ] = False,
     listing: Annotated[bool, typer.Option("--list", help="List the recipes and stop.")] = False,
 ) -> None:
-    """Train a rewriter, or a cross-encoder. A run that was stopped or killed goes on with the same command."""
+    """Train a rewriter. A run that was stopped or killed goes on with the same command."""
     state = state_of(context)
     if listing or not recipe:
         _list(state)
@@ -42,7 +42,6 @@ def train(
     from rewriter.recipe import read_recipe
     from rewriter.runs import run_folder
     from rewriter.training import train as train_run
-    from server.runs import TRAINED
     from server.runs import promote as make_serve
 
     home = state.settings().home
@@ -50,10 +49,7 @@ def train(
         raise InputError(f"There is no folder {data}; --data names the one the recipe's paths start from.")
     run = name or f"{Path(recipe).stem}-{time.strftime('%Y%m%d-%H%M%S')}"
     chosen = with_fetched_base(state, read_recipe(recipe, {"model": {"base": base}} if base else {}))
-    kind = chosen.model.kind
-    if promote and kind not in TRAINED.values():
-        raise InputError(f"No chat asks a {kind.what}, so that it would serve nothing: leave out --promote.")
-    folder = run_folder(home, run, kind)
+    folder = run_folder(home, run, chosen.model.kind)
     train_run(
         chosen,
         data,
@@ -63,7 +59,7 @@ def train(
     )
     state.out.print(str(folder), soft_wrap=True)
     if promote:
-        make_serve(home, run, kind)
+        make_serve(home, run)
         state.err.print(f"{run} serves now.")
 
 

@@ -1,5 +1,4 @@
-"""An adaptation from documents to a rewriter that may serve, or a cross-encoder: index, pairs, train,
-evaluate, promote.
+"""An adaptation from documents to a rewriter that may serve: index, pairs, train, evaluate, promote.
 
 Every step's result is remembered, so that an adaptation that was stopped goes on with the step it was in. Parts that
 only an installation has (models, the language model, the serving rewriter) come through `AdaptationTools`.
@@ -14,7 +13,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from evaluation.candidates import write_candidates
 from evaluation.held_out import (
     CONVERSATIONS,
     HELD,
@@ -29,12 +27,12 @@ from evaluation.held_out import (
     split,
     write_pairs,
 )
-from evaluation.questions import EvaluationError, JudgedQuestion
+from evaluation.questions import EvaluationError
 from evaluation.run_folder import Test
 from evaluation.sets import EvalSet, judged_set, placed
-from rewriter.load import REWRITERS, RunKind, Serving, describe, load_rewriter, verify
+from rewriter.load import Serving, describe, load_rewriter
 from rewriter.protocol import RecipeError, Rewriter
-from rewriter.runs import check, promote, run_folder
+from rewriter.runs import promote, run_folder
 from synth import Folder
 from text.files import write_json
 
@@ -129,9 +127,8 @@ class AdaptationTools(Protocol):
     def serving(self) -> Rewriter:
         """The rewriter that serves now."""
 
-    def searching(self, rewriter: Rewriter, reranker: Path | None = None) -> AbstractContextManager[TurnSearch]:
-        """Searching the collection as a turn does, with that rewriter; `reranker` is a run's instead of the present
-        one."""
+    def searching(self, rewriter: Rewriter) -> AbstractContextManager[TurnSearch]:
+        """Searching the collection as a turn does, with that rewriter."""
 
     def counting(self, doing: str, total: int) -> AbstractContextManager[Callable[[], None]]:
         """Return a callback to call once for each of `total` questions."""
@@ -144,7 +141,7 @@ class AdaptationTools(Protocol):
 class AdaptationPlan:
     """Inputs that determine the result. `dialogs` is a finished folder of `anaphora synth`; `also` are files of rows.
 
-    `kind` is what the recipe makes. With `reviewed` what people reviewed is learnt from and judged by.
+    With `reviewed` what people reviewed is learnt from and judged by.
     """
 
     name: str
@@ -153,7 +150,6 @@ class AdaptationPlan:
     dialogs: Path | None = None
     also: tuple[Path, ...] = ()
     questions: int = 400
-    kind: RunKind = REWRITERS
     collection: str = ""
     """Where the documents are indexed and searched; empty: in one of the adaptation's name."""
     reviewed: bool = False
@@ -198,8 +194,7 @@ class Adaptation:
         self._home = home
         self._plan = plan
         self._tools = tools
-        self._run = run_folder(home, plan.name, plan.kind)
-        self._rewrites = plan.kind == REWRITERS
+        self._run = run_folder(home, plan.name)
         self._folder = home / "adapt" / plan.name
         self._data = self._folder / "data"
         self._synth = plan.dialogs or self._folder / "synth"
@@ -219,7 +214,7 @@ class Adaptation:
         self._step("pairs", self._pairs)
         if not (self._data / HELD).is_file():
             self._step("train", self._train)
-            self._tools.say(UNMEASURED.format(name=plan.name if self._rewrites else f"--reranker {plan.name}"))
+            self._tools.say(UNMEASURED.format(name=plan.name))
             return None
         if self._state.result("train") is None:
             self._foretell()
@@ -252,15 +247,7 @@ class Adaptation:
         dialogs = Folder(self._synth) if self._plan.dialogs or self._tools.writes_dialogs else None
         if dialogs is not None and self._plan.dialogs is None:
             self._tools.write_dialogs(dialogs)
-        if self._rewrites:
-            train, held = write_pairs(self._data, dialogs, self._plan.also)
-            return {"train": train, "held out": held}
-        held, questions = 0, list[JudgedQuestion]()
-        if dialogs is not None:
-            held = write_pairs(self._data, dialogs, ())[1]
-            questions = list(from_dialogs(dialogs.dialogs("train"), dialogs.propositions))
-        with self._tools.searching(self._tools.serving()) as search:
-            train = write_candidates(self._data / TRAIN, questions, self._plan.also, search, self._plan.searched)
+        train, held = write_pairs(self._data, dialogs, self._plan.also)
         return {"train": train, "held out": held}
 
     def _pairs_of_reviews(self) -> dict[str, Any]:
@@ -270,12 +257,7 @@ class Adaptation:
         self._data.mkdir(parents=True, exist_ok=True)
         self._tools.write_reviewed(everything)
         split(everything, learnt, self._data / HELD, SEED)
-        if self._rewrites:
-            train, _ = write_pairs(self._data, None, (learnt, *self._plan.also))
-        else:
-            with self._tools.searching(self._tools.serving()) as search:
-                questions = from_reviewed(learnt)
-                train = write_candidates(self._data / TRAIN, questions, self._plan.also, search, self._plan.searched)
+        train, _ = write_pairs(self._data, None, (learnt, *self._plan.also))
         return {"train": train, "held out": len(self._held().judged)}
 
     def _held(self) -> EvalSet:
@@ -306,20 +288,17 @@ class Adaptation:
 
     def _train(self) -> dict[str, Any]:
         self._tools.train(self._plan.recipe, self._data, TRAIN, self._run)
-        return {"run": self._plan.name, "family": describe(self._run, self._plan.kind)["family"]}
+        return {"run": self._plan.name, "family": describe(self._run)["family"]}
 
     def _evaluate(self) -> dict[str, Any]:
         """Compare the serving rewriter with the new run on the held-out questions."""
         chosen = self._asked()
         before = self._tools.serving()
-        after = load_rewriter(self._run, Serving(timeout_seconds=PATIENT)) if self._rewrites else before
+        after = load_rewriter(self._run, Serving(timeout_seconds=PATIENT))
         measured, names = {}, {}
-        for when, rewriter, reranker in (
-            ("before", before, None),
-            ("after", after, None if self._rewrites else self._run),
-        ):
-            with self._tools.searching(rewriter, reranker) as search:
-                names[when] = rewriter.name if self._rewrites or search.reranker is None else search.reranker.name
+        for when, rewriter in (("before", before), ("after", after)):
+            with self._tools.searching(rewriter) as search:
+                names[when] = rewriter.name
                 with self._tools.counting(f"searching with {names[when]} ({when})", len(chosen.questions)) as counted:
                     measured[when] = measure(search, self._plan.searched, chosen, counted)
         return {
@@ -333,10 +312,7 @@ class Adaptation:
     def _promote(self) -> dict[str, Any]:
         if not (self._state.result("evaluate") or {}).get("promote"):
             return {"promoted": "no"}
-        kind = self._plan.kind
-        # A cross-encoder that was measured was opened already.
-        checked = check if self._rewrites else lambda folder: verify(folder, describe(folder, kind))
-        before = promote(self._home, self._plan.name, kind, checked)
+        before = promote(self._home, self._plan.name)
         return {"promoted": "yes", "instead of": before or "the default"}
 
     def _asked(self) -> EvalSet:

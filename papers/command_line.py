@@ -20,12 +20,13 @@ from cli.shared.console import stages
 from cli.shared.error_handler import ErrorHandlerGroup
 from cli.shared.options import overriding
 from cli.shared.resources import fetch_models, open_rewriter
-from cli.shared.state import InputError, State
+from cli.shared.state import InputError, State, state_of
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
     from papers.bench import Bench
+    from rewriter.load import RunKind
     from rewriter.protocol import Rewriter
     from server.settings import Settings
 
@@ -33,6 +34,10 @@ T = TypeVar("T")
 
 Data = Annotated[Path | None, typer.Option(help="Folder of data sets (see docs/lab/evaluation.md).")]
 Sets = Annotated[str, typer.Option(help="Data sets, by commas (see docs/lab/evaluation.md); `*` stands for anything.")]
+
+
+RunName = Annotated[str, typer.Option(help="Name of the run; the same name goes on with a run that was cut.")]
+Threads = Annotated[int, typer.Option(min=0, help="CPU threads; 0 leaves it to torch.")]
 
 
 def paper_app(help: str, **commands: Callable[..., Any]) -> typer.Typer:  # noqa: A002  (typer's own word)
@@ -70,6 +75,22 @@ def with_model(settings: Settings, state: State, work: Callable[[BaseChatModel |
                 await engine.aclose()
 
         return asyncio.run(run())
+
+
+def train_run(
+    context: typer.Context, recipe: Path, data: Path, name: str, kind: RunKind, *, cpu: bool, threads: int
+) -> None:
+    """Train a recipe of a paper's family, whose module the caller has imported, and print the run's folder."""
+    from cli.train import machine_of, with_fetched_base
+    from rewriter.recipe import read_recipe
+    from rewriter.runs import run_folder
+    from rewriter.training import train
+
+    state = state_of(context)
+    chosen = with_fetched_base(state, read_recipe(str(recipe)))
+    folder = run_folder(state.settings().home, name, kind)
+    train(chosen, data, folder, machine=machine_of(state, cpu, threads), callback=lambda text: state.err.print(text))
+    state.out.print(str(folder), soft_wrap=True)
 
 
 @contextmanager

@@ -18,10 +18,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from rewriter.load import RERANKERS, RunKind
+from papers.cross_encoder.family import RERANKERS
+from papers.cross_encoder.training import ONNX, from_onnx, write_onnx
+from rewriter.load import RunKind
 from rewriter.onnx_weights import TOKENIZER, multiplied_out
 from rewriter.protocol import TrainingError
-from rewriter.reranker_training import ONNX, from_onnx, write_onnx
 from text.files import write_json
 from text.modules import need_extra
 

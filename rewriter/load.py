@@ -35,7 +35,6 @@ class RunKind:
 
 
 REWRITERS = RunKind("rewriters", DESCRIPTION, "rewriter")
-RERANKERS = RunKind("rerankers", "reranker.json", "cross-encoder")
 """They are served by `index.rerank`."""
 
 FAMILIES = {"t5": "rewriter.conditional:load", "causal": "rewriter.conditional:load", "terms": "rewriter.terms:load"}

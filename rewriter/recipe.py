@@ -13,9 +13,8 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError, field_validator, model_validator
 
-from rewriter.load import RERANKERS, REWRITERS, RunKind
+from rewriter.load import REWRITERS, RunKind
 from rewriter.protocol import RecipeError
-from text.prompts import AskingLengths
 
 RECIPES = resources.files("rewriter") / "recipes"
 DATA = resources.files("rewriter") / "data"
@@ -127,33 +126,6 @@ class TermModelPart(ModelPart):
     """From this probability on, a question counts as one that needs its history."""
 
 
-class RerankerModelPart(ModelPart):
-    """A cross-encoder to train: a folder (ONNX too), a registered name, or a hub id."""
-
-    kind: ClassVar[RunKind] = RERANKERS
-    family: Literal["reranker"]
-    base: str = "ms-marco-minilm-l12"
-    frozen: int = Field(0, ge=0)
-    """Lower layers that stay as they are, with all embeddings; 0 trains everything but the words' vectors."""
-    group: int = Field(8, ge=2)
-    """Passages of a question that are read together, one of them relevant."""
-    passage_tokens: int = Field(160, ge=16, le=400)
-    """A passage is cut to so many while training; serving reads further."""
-    lengths: dict[Literal["question", "words", "asked", "answered"], int] = Field({})
-    """Tokens of the parts of a question."""
-    standalone: float = Field(0.15, ge=0, lt=1)
-    """Share of follow-ups that are asked by their stand-alone form, without their conversation."""
-    label: float = Field(0.5, ge=0, le=1)
-    """Weight of the judgement beside the teacher, in the distribution over a question's passages."""
-    scale: float = Field(0.05, ge=0)
-    """How strongly scores are kept at the teacher's level, so that what was calibrated on it still fits."""
-
-    @property
-    def asking(self) -> AskingLengths:
-        """The lengths in tokens, defaults filled in."""
-        return AskingLengths(**self.lengths)
-
-
 class LoraPart(_Part):
     """Low-rank adaptation: rank, scaling, dropout."""
 
@@ -164,7 +136,6 @@ class LoraPart(_Part):
 
 FAMILIES: dict[str, tuple[type[ModelPart], str]] = {
     "causal": (ConditionalModelPart, "rewriter.conditional_training:ConditionalFamily"),
-    "reranker": (RerankerModelPart, "rewriter.reranker_training:RerankerFamily"),
     "t5": (ConditionalModelPart, "rewriter.conditional_training:ConditionalFamily"),
     "terms": (TermModelPart, "rewriter.terms_training:TermFamily"),
 }

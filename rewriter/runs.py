@@ -1,15 +1,13 @@
 """Training runs of a home folder, and which of them serves.
 
 `<home>/rewriters/<run>/` holds the runs and `promoted.json` beside them the names of the one that serves and of those
-that did before it; `<home>/rerankers/` the same for cross-encoders. Only this module writes it; `server.rewriters`
-reads it.
+that did before it. Only this module writes it; `server.rewriters` reads it.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,26 +46,26 @@ def run_folder(home: Path, name: str, kind: RunKind = REWRITERS) -> Path:
 
 def list_runs(home: Path, kind: RunKind = REWRITERS) -> list[RunInfo]:
     """Every run, finished or not, newest first."""
-    served = promoted_run(home, kind)
+    served = promoted_run(home) if kind == REWRITERS else ""
     folders = (path for path in (home / kind.folder).glob("*") if path.is_dir())
     return sorted((_info(folder, served, kind) for folder in folders), key=lambda run: run.created, reverse=True)
 
 
-def promoted_run(home: Path, kind: RunKind = REWRITERS) -> str:
+def promoted_run(home: Path) -> str:
     """The name of the promoted run, empty where none is. A damaged note counts as none here: it can be replaced."""
-    return str(_note(home, kind).get("run") or "")
+    return str(_note(home).get("run") or "")
 
 
-def promoted_folder(home: Path, kind: RunKind = REWRITERS) -> Path | None:
+def promoted_folder(home: Path) -> Path | None:
     """The folder of the promoted run, None where none was promoted; raises RunError for a damaged note of it."""
-    path = home / kind.folder / PROMOTED
+    path = home / REWRITERS.folder / PROMOTED
     try:
         run = json.loads(path.read_text("utf-8"))["run"]
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise RunError(f"{path} cannot be read ({error!r}): promote a run again, or delete the file") from error
-    return home / kind.folder / str(run) if run else None
+    return home / REWRITERS.folder / str(run) if run else None
 
 
 def check(folder: Path) -> None:
@@ -79,38 +77,38 @@ def check(folder: Path) -> None:
         raise RunError(f"{folder.name} loads but cannot rewrite: {result.reason}")
 
 
-def promote(home: Path, name: str, kind: RunKind = REWRITERS, checked: Callable[[Path], None] = check) -> str:
+def promote(home: Path, name: str) -> str:
     """Make the run serve, once it has been loaded and asked here; the name of the one it takes over from, or empty.
 
     Raises RunError where it is unfinished or damaged: then nothing changes.
     """
-    folder = run_folder(home, name, kind)
+    folder = run_folder(home, name)
     if not folder.is_dir():
-        names = ", ".join(run.name for run in list_runs(home, kind)) or "none yet"
-        raise RunError(f"There is no run {name!r} in {home / kind.folder}; there are: {names}.")
-    checked(folder)
-    with _locked(home, kind):
-        note = _note(home, kind)
+        names = ", ".join(run.name for run in list_runs(home)) or "none yet"
+        raise RunError(f"There is no run {name!r} in {home / REWRITERS.folder}; there are: {names}.")
+    check(folder)
+    with _locked(home):
+        note = _note(home)
         before = str(note.get("run") or "")
         if before != name:
             history = [*_history(note), before][-KEPT:]
-            write_json(home / kind.folder / PROMOTED, {"run": name, "history": history, "time": time.time()})
+            write_json(home / REWRITERS.folder / PROMOTED, {"run": name, "history": history, "time": time.time()})
     return before
 
 
-def rollback(home: Path, kind: RunKind = REWRITERS, checked: Callable[[Path], None] = check) -> str:
+def rollback(home: Path) -> str:
     """Bring back what served before the last promotion; its name, empty where that was the default.
 
     Raises RunError where nothing was promoted, or where the run before cannot serve any more.
     """
-    with _locked(home, kind):
-        history = _history(_note(home, kind))
+    with _locked(home):
+        history = _history(_note(home))
         if not history:
-            raise RunError(f"There is nothing to go back to: no {kind.what} was ever promoted here.")
+            raise RunError(f"There is nothing to go back to: no {REWRITERS.what} was ever promoted here.")
         before = history[-1]
         if before:
-            checked(run_folder(home, before, kind))
-        write_json(home / kind.folder / PROMOTED, {"run": before, "history": history[:-1], "time": time.time()})
+            check(run_folder(home, before))
+        write_json(home / REWRITERS.folder / PROMOTED, {"run": before, "history": history[:-1], "time": time.time()})
     return before
 
 
@@ -133,9 +131,9 @@ def _info(folder: Path, served: str, kind: RunKind) -> RunInfo:
     )
 
 
-def _note(home: Path, kind: RunKind) -> dict[str, Any]:
+def _note(home: Path) -> dict[str, Any]:
     try:
-        note = json.loads((home / kind.folder / PROMOTED).read_text("utf-8"))
+        note = json.loads((home / REWRITERS.folder / PROMOTED).read_text("utf-8"))
     except (OSError, ValueError):
         return {}
     return note if isinstance(note, dict) else {}
@@ -146,6 +144,6 @@ def _history(note: dict[str, Any]) -> list[str]:
     return [str(name) for name in history] if isinstance(history, list) else []
 
 
-def _locked(home: Path, kind: RunKind) -> FileLock:
-    (home / kind.folder).mkdir(parents=True, exist_ok=True)
-    return FileLock(home / kind.folder / f"{PROMOTED}.lock", timeout=30)
+def _locked(home: Path) -> FileLock:
+    (home / REWRITERS.folder).mkdir(parents=True, exist_ok=True)
+    return FileLock(home / REWRITERS.folder / f"{PROMOTED}.lock", timeout=30)

@@ -1,7 +1,7 @@
 """Training models of every family: recipes, and runs that can be killed and resumed.
 
 Steps specific to a family are beside it: `rewriter.terms_training`, `rewriter.conditional_training`,
-`rewriter.reranker_training`.
+`papers.cross_encoder.training`.
 """
 
 from __future__ import annotations

@@ -140,12 +140,12 @@ def check_models(settings: Settings) -> Iterator[Finding]:
     """The models the settings name are there, and are what was fetched."""
     from server.registry import hub_reference, registered_models, remembered
     from server.registry.fetching import sha256
-    from server.rewriters import chosen_reranker
+    from server.rewriters import DEFAULT
 
     models = {**registered_models(), **remembered(settings.home)}
     wanted = [("embedding model", settings.index.encoder)]
     if settings.retrieval.rerank != "never":
-        wanted.append(("reranker", chosen_reranker(settings)))
+        wanted.append(("reranker", settings.retrieval.reranker or DEFAULT))
     if settings.llm.model in models or hub_reference(settings.llm.model):
         wanted.append((LANGUAGE_MODEL, hub_reference(settings.llm.model) or settings.llm.model))
     for what, name in wanted:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from index.errors import ModelUnavailable
-from rewriter.load import RERANKERS, REWRITERS, Serving, describe, load_rewriter, packaged_folder, verify
+from rewriter.load import REWRITERS, Serving, describe, load_rewriter, packaged_folder
 from rewriter.protocol import PassThroughRewriter, Rewriter, RunError
 from rewriter.runs import PROMOTED, promoted_folder
 from server.settings import Settings
@@ -33,22 +33,6 @@ DEFAULT = "ms-marco-minilm-l12"
 """What the packaged one was trained from, and takes its lower half from."""
 
 
-def chosen_reranker(settings: Settings) -> str:
-    """Return the configured cross-encoder: a registered name, a hub id or a folder.
-
-    Raises ModelUnavailable where it is not known which run is promoted.
-    """
-    named = settings.retrieval.reranker
-    if named:
-        run = settings.home / RERANKERS.folder / named
-        return str(run) if run.is_dir() else named
-    try:
-        promoted = promoted_folder(settings.home, RERANKERS)
-    except RunError as error:
-        raise ModelUnavailable(str(error)) from error
-    return str(promoted) if promoted is not None else DEFAULT
-
-
 def open_reranker(settings: Settings) -> Reranker:
     """The cross-encoder of the settings. Blocks; raises ModelUnavailable, and RegistryError where it is not fetched.
 
@@ -57,10 +41,9 @@ def open_reranker(settings: Settings) -> Reranker:
     from index.rerank import CrossEncoderReranker, load_reranker
     from server.registry import RegistryError, resolve
 
-    chosen = chosen_reranker(settings)
-    if chosen == DEFAULT and not settings.retrieval.reranker:
+    if not settings.retrieval.reranker:
         return _packaged_reranker(settings)
-    reranker = load_reranker(resolve(chosen, settings.home))
+    reranker = load_reranker(resolve(settings.retrieval.reranker, settings.home))
     if isinstance(reranker, CrossEncoderReranker) and reranker.reader is None:
         try:
             reranker.beside = _packaged_reranker(settings)
@@ -93,27 +76,6 @@ def open_pairs(settings: Settings) -> PairModel | None:
     except (ModelUnavailable, RegistryError) as error:
         log.warning("answers are checked by their words alone: %s", error)
         return None
-
-
-def check(folder: Path) -> None:
-    """Load a run as the server would and have it read one passage. Raises RunError where that fails."""
-    from index.documents import Hit, Passage
-    from index.rerank import load_reranker
-    from text.prompts import QuestionContext
-
-    verify(folder, describe(folder, RERANKERS))
-    text = "Licences are renewed online or by mail."
-    try:
-        [read] = load_reranker(str(folder)).rerank(
-            "and by fax?",
-            [Hit(Passage("p", "d", "", text, 0, len(text)), 1.0)],
-            seconds=60.0,
-            context=QuestionContext("licence", "How do I renew my licence?", "Online or by mail."),
-        )
-    except ModelUnavailable as error:
-        raise RunError(f"{folder.name} cannot be opened: {error}") from error
-    if read.relevance is None:
-        raise RunError(f"{folder.name} loads but reads nothing.")
 
 
 def chosen_folder(settings: Settings) -> Path | None:

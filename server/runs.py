@@ -6,29 +6,26 @@ Runs are started in a terminal. This module reads their files; only `promote` an
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from rewriter import runs
-from rewriter.load import RERANKERS, REWRITERS, RunKind
+from rewriter.load import REWRITERS
 from server.store.jobs import is_held
 from server.store.records import View
 from text.files import is_name
 from text.progress import LOCK, RunProgress, read_progress
 
-RunGroup: TypeAlias = Literal["synth", "adapt", "rewriters", "rerankers", "eval", "diagnose"]
-TrainedGroup: TypeAlias = Literal["rewriters", "rerankers"]
+RunGroup: TypeAlias = Literal["synth", "adapt", "rewriters", "eval", "diagnose"]
 RunState: TypeAlias = Literal["running", "done", "failed", "stopped", "interrupted", "unfinished"]
 """interrupted: the command was killed. unfinished: it ended without its last file, or left no progress."""
 
-TRAINED: Mapping[TrainedGroup, RunKind] = {"rewriters": REWRITERS, "rerankers": RERANKERS}
 FOLDERS: Mapping[RunGroup, str] = {
     "synth": "synth",
     "adapt": "adapt",
     "rewriters": REWRITERS.folder,
-    "rerankers": RERANKERS.folder,
     "eval": "eval/runs",
     "diagnose": "diagnose",
 }
@@ -38,7 +35,6 @@ _LAST_FILE: Mapping[RunGroup, str] = {
     "eval": "run.json",
     "diagnose": "failures.jsonl",
     "rewriters": REWRITERS.description,
-    "rerankers": RERANKERS.description,
 }
 COMMANDS: Mapping[RunGroup, str] = {
     "synth": "anaphora synth PATHS… --out={home}/synth/NAME",
@@ -47,6 +43,8 @@ COMMANDS: Mapping[RunGroup, str] = {
     "eval": "anaphora eval retrieval --questions=FILE --name=NAME",
     "diagnose": "anaphora diagnose GOLD.jsonl --out={home}/diagnose/NAME",
 }
+DEFAULT = "the packaged default"
+"""What serves where nothing was promoted."""
 FIGURES = 80
 ROWS = 200
 
@@ -99,33 +97,20 @@ def read_run(home: Path, group: RunGroup, name: str) -> RunDetail | None:
     return RunDetail(**_summary(home, group, folder), figures=figures, tables=tuple(_tables(home, group, folder)))
 
 
-def promote(home: Path, name: str, kind: RunKind) -> str:
-    """Make a run serve and return the name of the one it replaces. Raises RunError: then nothing changes."""
-    return runs.promote(home, name, kind, _checker(kind)) or default(kind)
+def promote(home: Path, name: str) -> str:
+    """Make a rewriter serve and return the name of the one it replaces. Raises RunError: then nothing changes."""
+    return runs.promote(home, name) or DEFAULT
 
 
-def rollback(home: Path, kind: RunKind) -> str:
+def rollback(home: Path) -> str:
     """Bring back what served before the last promotion and return its name. Raises RunError."""
-    return runs.rollback(home, kind, _checker(kind)) or default(kind)
-
-
-def default(kind: RunKind) -> str:
-    """Return the name of what serves where nothing was promoted."""
-    from server.rewriters import DEFAULT
-
-    return DEFAULT if kind == RERANKERS else "the packaged default"
-
-
-def _checker(kind: RunKind) -> Callable[[Path], None]:
-    from server.rewriters import check as check_reranker
-
-    return check_reranker if kind == RERANKERS else runs.check
+    return runs.rollback(home) or DEFAULT
 
 
 def _summary(home: Path, group: RunGroup, folder: Path) -> dict[str, Any]:
     progress, finished = read_progress(folder), _is_finished(group, folder)
-    trained = TRAINED.get(group)  # type: ignore[arg-type]  # the other groups have none
-    promoted = trained is not None and runs.promoted_run(home, trained) == folder.name
+    trained = group == "rewriters"
+    promoted = trained and runs.promoted_run(home) == folder.name
     return {
         "group": group,
         "name": folder.name,
@@ -133,7 +118,7 @@ def _summary(home: Path, group: RunGroup, folder: Path) -> dict[str, Any]:
         "started": progress.started if progress else folder.stat().st_mtime,
         "progress": progress,
         "promoted": promoted,
-        "promotable": trained is not None and finished and not promoted,
+        "promotable": trained and finished and not promoted,
         "report": group in ("eval", "diagnose") and finished,
     }
 
@@ -156,8 +141,8 @@ def _figures(group: RunGroup, folder: Path) -> dict[str, str]:
     """Return names and numbers of a run's results."""
     if group == "adapt":
         values = _object(folder / "state.json").get("done", {})
-    elif group == "rewriters" or group == "rerankers":
-        description = _object(folder / TRAINED[group].description)
+    elif group == "rewriters":
+        description = _object(folder / REWRITERS.description)
         names = ("family", "base", "parameters", "seconds", "hardware")
         values = {name: description[name] for name in names if name in description}
         values |= description.get("metrics") or {}
@@ -180,7 +165,7 @@ def _tables(home: Path, group: RunGroup, folder: Path) -> Iterator[RunTable]:
     """Yield the measures of an evaluation, and what an adaptation changed."""
     measures = _object(folder / "metrics.json").get("metrics", [])
     yield from _table("Measured", [row for row in measures if row.get("part") == "all"])
-    if group == "adapt" or group in TRAINED:
+    if group in ("adapt", "rewriters"):
         state = _object(home / FOLDERS["adapt"] / folder.name / "state.json")
         changes = state.get("done", {}).get("evaluate", {}).get("changes", [])
         yield from _table("Before and after, on questions held out", changes)

@@ -64,14 +64,14 @@ def fetch_models(
     """
     from server.registry import hub_reference, registered_models
     from server.registry.fetching import known
-    from server.rewriters import chosen_reranker
+    from server.rewriters import DEFAULT
 
     if llm:
         for model in (settings.llm.model, *settings.llm.choices.values()):
             demand_model(settings.llm.model_copy(update={"model": model}))
     names = [settings.index.encoder] if encoder else []
     if reranker and settings.retrieval.rerank != "never":
-        names.append(chosen_reranker(settings))
+        names.append(settings.retrieval.reranker or DEFAULT)
     if llm:
         names += [settings.llm.model, *settings.llm.choices.values()]
     for name in names:

@@ -11,7 +11,7 @@ import typer
 
 from cli.shared.options import Cpu
 from cli.shared.state import state_of
-from papers.command_line import Data, data_folder, paper_app
+from papers.command_line import Data, RunName, Threads, data_folder, paper_app, train_run
 
 RECIPE = Path(__file__).parent / "recipes" / "support.toml"
 ROWS = 90_000
@@ -45,27 +45,15 @@ def pairs(
 def train(
     context: typer.Context,
     data: Annotated[Path, typer.Option(help="The folder of pairs.jsonl.")] = Path("."),
-    name: Annotated[
-        str, typer.Option(help="Name of the run; the same name goes on with a run that was cut.")
-    ] = "support",
+    name: RunName = "support",
     recipe: Annotated[Path, typer.Option(help="The recipe, a TOML file.")] = RECIPE,
     cpu: Cpu = False,
-    threads: Annotated[int, typer.Option(min=0, help="CPU threads; 0 leaves it to torch.")] = 0,
+    threads: Threads = 0,
 ) -> None:
     """Train the pair model; a run that was stopped or killed goes on with the same command."""
-    from cli.train import machine_of, with_fetched_base
     from papers.contradiction import family
-    from rewriter.recipe import read_recipe
-    from rewriter.runs import run_folder
-    from rewriter.training import train as train_run
 
-    state = state_of(context)
-    chosen = with_fetched_base(state, read_recipe(str(recipe)))
-    folder = run_folder(state.settings().home, name, family.SUPPORTS)
-    train_run(
-        chosen, data, folder, machine=machine_of(state, cpu, threads), callback=lambda text: state.err.print(text)
-    )
-    state.out.print(str(folder), soft_wrap=True)
+    train_run(context, recipe, data, name, family.SUPPORTS, cpu=cpu, threads=threads)
 
 
 def pack(

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 
 from papers.contradiction.family import PairFeatures, Row, SupportModelPart
 from papers.contradiction.pairs import LABELS, PairGroup, read_pairs
+from papers.cross_encoder.training import INPUTS, ONNX, OUTPUT, WEIGHTS, open_export, pretrained
 from rewriter.families import Family, padded
 from rewriter.onnx_weights import TOKENIZER, put_tokenizer, write_int8
 from rewriter.recipe import Recipe
-from rewriter.reranker_training import INPUTS, ONNX, OUTPUT, WEIGHTS, open_export, pretrained
 
 PAD, CLS, SEP = 0, 101, 102
 """Of BERT's vocabulary."""

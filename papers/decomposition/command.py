@@ -40,8 +40,8 @@ def recipes(
 
     What a model said is kept: after an interruption the same command goes on. With --minutes what was reached counts.
     """
-    from evaluation.candidates import pair_scores
     from index.rerank import CrossEncoderReranker
+    from papers.cross_encoder.candidates import pair_scores
     from papers.decomposition.base import PACKAGE, RecipeTools
     from papers.decomposition.measuring import measure, run_recipes
     from papers.decomposition.registry import AT_ONCE, checked_recipe

@@ -7,6 +7,7 @@ from papers.document_reading.extract import extract as extract_command
 from papers.document_reading.pdf import pdf as pdf_command
 from papers.document_reading.qasper_command import qasper as qasper_command
 from papers.document_reading.rows import rows as rows_command
+from papers.document_reading.rows import train as train_command
 
 app = paper_app(
     "Reading PDF documents: QASPER, layout figures, and extraction of text and regions.",
@@ -14,6 +15,7 @@ app = paper_app(
     pdf=pdf_command,
     extract=extract_command,
     rows=rows_command,
+    train=train_command,
 )
 
 if __name__ == "__main__":

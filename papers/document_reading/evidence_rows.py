@@ -11,11 +11,11 @@ import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from papers.cross_encoder.rows import RankedPassage, RerankExample
 from papers.document_reading.measuring import published_bm25
 from papers.document_reading.qasper import SET, Paper, PaperQuestion, load_papers
 from rewriter.examples import RewriteExample
 from rewriter.protocol import Message
-from rewriter.reranker_rows import RankedPassage, RerankExample
 
 NEGATIVES = 4
 """So many paragraphs that are no evidence, to each that is."""

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from evaluation.candidates import pair_scores
 from evaluation.metrics import estimate
 from evaluation.run_folder import RunWriter
 from index.encoders import Encoder
 from index.rerank import CrossEncoderReranker, chances
 from papers.asking import QuoteAsker
+from papers.cross_encoder.candidates import pair_scores
 from papers.document_reading.qasper import SET, Paper, PaperQuestion, ReaderAnswer
 from papers.document_reading.reading import (
     NOTHING,
@@ -264,12 +264,6 @@ def measure_answers(
     for name in [name for name in compared if BY_READER in name]:
         before = name.replace(BY_READER, "")
         _test(writer, "answer", "Answer-F1", {one: compared[one] for one in (before, name)}, before, rows)
-
-
-def better(writer: RunWriter) -> bool:
-    """Whether a trained cross-encoder is better than what it would replace, beyond chance: its recall at 5 % fused."""
-    tests = [one for one in writer.tests if (one.measure, one.baseline) == ("R@5%", "reranked")]
-    return bool(tests) and all(one.low > 0 for one in tests)
 
 
 def _first(answers: Sequence[PassageAnswer]) -> PassageAnswer:

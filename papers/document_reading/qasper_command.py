@@ -1,4 +1,4 @@
-"""`anaphora eval qasper`: finding and reading within papers, by several rankings, with and without a language model."""
+"""`python -m papers.document_reading qasper`: finding and reading within papers, by several rankings, with and without a language model."""
 
 from __future__ import annotations
 
@@ -26,12 +26,7 @@ def qasper(
     ] = "sample",
     arms: Annotated[str, typer.Option(help="Ownership first paragraphs are read, by commas.")] = "bm25,reranked",
     passages: Annotated[str, typer.Option(help="How many paragraphs are read, by commas.")] = "3,5,10",
-    trained: Annotated[
-        str, typer.Option(help="A run of `anaphora train`, of a cross-encoder or a reader, to compare.")
-    ] = "",
-    promote: Annotated[
-        bool, typer.Option("--promote", help="Let that cross-encoder serve if it is better here beyond chance.")
-    ] = False,
+    trained: Annotated[str, typer.Option(help="A trained run, of a cross-encoder or a reader, to compare.")] = "",
     every: Every = 1,
     name: Name = "",
     out: Out = None,
@@ -42,13 +37,12 @@ def qasper(
     With --model none the sentence that matches best answers. What a model said is kept: the same --name goes on.
     """
     from index.rerank import CrossEncoderReranker, load_reranker
+    from papers.cross_encoder.family import RERANKERS
     from papers.decontextualization.measuring import RememberedAsker
     from papers.document_reading import measuring as paper
     from papers.document_reading.qasper import load_papers
     from papers.document_reading.reader import READERS, load_reader
-    from rewriter.load import RERANKERS
     from rewriter.runs import run_folder
-    from server.runs import promote as make_serve
 
     wanted = listed(arms)
     if unknown := set(wanted) - set(paper.ARMS):
@@ -59,10 +53,6 @@ def qasper(
     state = state_of(context)
     settings = state.settings(overriding(llm__model=model))
     kind = READERS if trained and run_folder(settings.home, trained, READERS).is_dir() else RERANKERS
-    if promote and kind == READERS:
-        raise InputError("--promote is for a cross-encoder: no chat asks a reader, so that it would serve nothing.")
-    if promote and (not trained or split != "sample"):
-        raise InputError("--promote needs a run (--trained), and the sample: what was trained on tells nothing.")
     papers = load_papers(data_folder(data), split)[::every]
     with (
         measured_run(state, settings, "qasper", name, out, fail_under, resume=bool(name)) as writer,
@@ -91,8 +81,3 @@ def qasper(
             f"with evidence in the text; answers by {settings.llm.model}, relevance by "
             f"{reranker.name if reranker else 'nothing'}."
         )
-        if promote and paper.better(writer):
-            make_serve(settings.home, trained, kind)
-            writer.notes.append(f"{trained} is better beyond chance, and serves now.")
-        elif promote:
-            writer.notes.append(f"{trained} is not better beyond chance: nothing was promoted.")

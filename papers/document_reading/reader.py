@@ -42,7 +42,7 @@ class ReaderModelPart(ConditionalModelPart):
 
 
 FAMILIES["reader"] = (ReaderModelPart, "papers.document_reading.reader_training:ReaderFamily")
-"""Importing this module lets `anaphora train` know the family."""
+"""Importing this module lets `rewriter.training` know the family."""
 
 
 class TrainedReader:

@@ -7,9 +7,11 @@ from typing import Annotated
 
 import typer
 
-from cli.shared.options import Every
+from cli.shared.options import Cpu, Every
 from cli.shared.state import state_of
-from papers.command_line import Data, data_folder
+from papers.command_line import Data, RunName, Threads, data_folder, train_run
+
+RECIPE = Path(__file__).parent / "recipes" / "reader.toml"
 
 
 def rows(
@@ -25,9 +27,9 @@ def rows(
     every: Every = 1,
 ) -> None:
     """Write questions about papers with their evidence and four times as many other paragraphs."""
+    from papers.cross_encoder.rows import write_rows
     from papers.document_reading.evidence_rows import reader_rows, reranker_rows, training_papers
     from rewriter.examples import write_examples
-    from rewriter.reranker_rows import write_rows
     from text.files import replacing
 
     papers = training_papers(data_folder(data))[::every]
@@ -37,3 +39,17 @@ def rows(
         else:
             count = write_rows(draft, reranker_rows(papers, sampled=sampled))
     state_of(context).err.print(f"Wrote {count:,} rows to {out}.")
+
+
+def train(
+    context: typer.Context,
+    data: Annotated[Path, typer.Option(help="The folder of the rows.")] = Path("."),
+    name: RunName = "reader",
+    recipe: Annotated[Path, typer.Option(help="The recipe, a TOML file.")] = RECIPE,
+    cpu: Cpu = False,
+    threads: Threads = 0,
+) -> None:
+    """Train a reader; a run that was stopped or killed goes on with the same command."""
+    from papers.document_reading.reader import READERS
+
+    train_run(context, recipe, data, name, READERS, cpu=cpu, threads=threads)

@@ -9,7 +9,7 @@ from papers.orconvqa.dialogs import dialogs
 from papers.orconvqa.families import families
 from papers.orconvqa.pools import compare
 from papers.orconvqa.responses import responses
-from papers.orconvqa.retrieval import candidates, retrieval
+from papers.orconvqa.retrieval import retrieval
 from papers.orconvqa.rewriting import rewrite, rewriting
 from papers.orconvqa.tables import tables
 
@@ -24,7 +24,6 @@ app = paper_app(
     responses=responses,
     retrieval=retrieval,
     tables=tables,
-    candidates=candidates,
     families=families,
 )
 

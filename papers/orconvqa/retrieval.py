@@ -1,8 +1,7 @@
-"""Systems compared on data sets, and rows to train a cross-encoder on."""
+"""Systems compared on data sets."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,7 +14,7 @@ from papers.command_line import Data, Sets, bench, open_form
 from papers.orconvqa.sets import add_sets
 
 if TYPE_CHECKING:
-    from rewriter.reranker_rows import RerankExample
+    pass
 
 add_sets()
 
@@ -60,49 +59,3 @@ def retrieval(
     ):
         opened = partial(open_form, settings=settings, state=state)
         evaluate_sets(chosen, parsed, opened, measuring, writer, baseline=against, timed=timed)
-
-
-def candidates(
-    context: typer.Context,
-    out: Annotated[Path, typer.Argument(help="JSONL file to write.", show_default=False)],
-    sets: Sets,
-    data: Data = None,
-    split: Annotated[str, typer.Option(help="Which dialogs, of sets that have parts.")] = "train",
-    teacher: Annotated[
-        bool, typer.Option("--teacher/--no-teacher", help="Note what the present cross-encoder says of each passage.")
-    ] = True,
-    every: Every = 1,
-) -> None:
-    """Write rows to train a cross-encoder on: every judged question, and passages that the search finds for it."""
-    from contextlib import closing
-
-    from evaluation.candidates import candidates as candidates_of
-    from evaluation.sets import placed
-    from papers.bench import index_set
-    from papers.datasets import load_sets
-    from rewriter.reranker_rows import write_rows
-    from server.rewriters import open_rewriter
-    from server.turn.search import TurnSearch
-    from text.files import replacing
-
-    state = state_of(context)
-    settings = state.settings()
-    chosen = load_sets(listed(sets), data, every, split)
-    with bench(settings, state, teacher) as measuring:
-        rewriter = open_rewriter(settings)
-
-        def rows() -> Iterator[RerankExample]:
-            for eval_set in chosen:
-                with closing(measuring.open(index_set(eval_set, measuring))) as collection:
-                    search = TurnSearch(collection=lambda _: collection, rewriter=rewriter, settings=settings)
-                    judged = placed(eval_set, collection)
-                    of_set = candidates_of(judged, collection, search, measuring.reading)
-                    for done, row in enumerate(of_set):
-                        measuring.progress(f"{judged.name}: searching", done, len(judged.judged))
-                        yield row
-                    measuring.progress(f"{judged.name}: searching", len(judged.judged), len(judged.judged))
-
-        out.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(out) as draft:
-            count = write_rows(draft, rows())
-    state.err.print(f"Wrote {count:,} questions to {out}.")

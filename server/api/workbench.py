@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from server.api.dependencies import CollectionFilter, Service, StrictBody
 from server.chat import RunGroup
 from server.chat.reviews import NewReview, ReviewDetail, ReviewPage
-from server.runs import RunDetail, RunSummary, TrainedGroup
+from server.runs import RunDetail, RunSummary
 from server.store.reviewed import Doubt, ReviewState
 from text.files import NAME_CHARS, NAME_PATTERN
 
@@ -84,8 +84,8 @@ async def show_run(group: RunGroup, name: RunName, service: Service) -> RunDetai
     return await service.admin.run(group, name)
 
 
-@runs_router.post("/v1/runs/{group}/promote", summary="Promote a run, or undo the last promotion")
-async def promote_run(group: TrainedGroup, body: RunToPromote, service: Service) -> Promotion:
-    """Make a trained run serve, once it was opened and asked; a rewriter from the next turn on."""
-    other = await service.admin.promote_run(group, body.name)
+@runs_router.post("/v1/runs/promote", summary="Promote a rewriter, or undo the last promotion")
+async def promote_run(body: RunToPromote, service: Service) -> Promotion:
+    """Make a trained rewriter serve from the next turn on, once it was opened and asked."""
+    other = await service.admin.promote_run(body.name)
     return Promotion(serves=body.name, instead_of=other) if body.name else Promotion(serves=other)

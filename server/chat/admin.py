@@ -27,7 +27,7 @@ from server.chat.base import (
     store_errors,
 )
 from server.chat.loaded_models import Collections
-from server.runs import COMMANDS, FOLDERS, TRAINED, RunDetail, RunGroup, RunSummary, TrainedGroup
+from server.runs import COMMANDS, FOLDERS, RunDetail, RunGroup, RunSummary
 from server.store import Database, StoreError
 from server.store.jobs import NO_WORKER, WORKERS, any_alive
 from server.store.records import Job, View
@@ -99,21 +99,21 @@ class AdminService(ServiceBase):
         return self.core.settings.home / FOLDERS[group] / name
 
     @requires("server")
-    async def promote_run(self, group: TrainedGroup, name: str) -> str:
-        """Make a trained run serve and return the name of the one it replaces.
+    async def promote_run(self, name: str) -> str:
+        """Make a trained rewriter serve and return the name of the one it replaces.
 
         Without a name bring back what served before the last promotion, and return its name. Raises NotFound, Conflict.
         """
-        home, kind = self.core.settings.home, TRAINED[group]
+        home = self.core.settings.home
         if name:
-            await self.run(group, name)
-            await self.account("run.promote", f"{group}/{name}")
+            await self.run("rewriters", name)
+            await self.account("run.promote", f"rewriters/{name}")
         else:
-            await self.account("run.rollback", group)
+            await self.account("run.rollback", "rewriters")
         try:
             if name:
-                return await asyncio.to_thread(runs.promote, home, name, kind)
-            return await asyncio.to_thread(runs.rollback, home, kind)
+                return await asyncio.to_thread(runs.promote, home, name)
+            return await asyncio.to_thread(runs.rollback, home)
         except RunError as error:
             raise Conflict(str(error), code="cannot_serve") from error
 

@@ -182,8 +182,8 @@ class RetrievalSettings(SettingsGroup):
     )
     reranker: str = Field(
         "",
-        description="Run, registered name, hub id or folder of the cross-encoder; empty takes the promoted run, else "
-        "the packaged one that reads conversations; `ms-marco-minilm-l12` is what that was trained from.",
+        description="Registered name, hub id or folder of the cross-encoder; empty takes the packaged one that reads "
+        "conversations; `ms-marco-minilm-l12` is what that was trained from.",
     )
     profile: Annotated[RetrievalProfile, NoDecode, BeforeValidator(read_profile)] = Field(
         default_factory=packaged_profile,

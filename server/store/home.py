@@ -36,7 +36,7 @@ from text.files import is_name, replacing, write_text
 log = logging.getLogger(__name__)
 
 DATABASE, COLLECTIONS, MODELS = "anaphora.db", "collections", "models"
-_RUNS = ("rewriters", "rerankers", "readers", "synth", "adapt", "eval", "diagnose", "gold")
+_RUNS = ("rewriters", "synth", "adapt", "eval", "diagnose", "gold")
 PARTS = (DATABASE, "anaphora.toml", "ask_history", COLLECTIONS, "uploads", "sources", *_RUNS)
 """The parts of a home that a backup holds; `MODELS` is added where it is asked for."""
 

@@ -90,7 +90,7 @@ class FakeTools:
     def serving(self) -> Rewriter:
         raise AssertionError("nothing is measured")
 
-    def searching(self, rewriter: Rewriter, reranker: Path | None = None) -> AbstractContextManager[TurnSearch]:
+    def searching(self, rewriter: Rewriter) -> AbstractContextManager[TurnSearch]:
         raise AssertionError("nothing is measured")
 
     def counting(self, doing: str, total: int) -> AbstractContextManager[Callable[[], None]]:

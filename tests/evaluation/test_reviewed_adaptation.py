@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,10 +14,20 @@ import pytest
 from evaluation.adaptation import Adaptation, AdaptationPlan
 from evaluation.held_out import from_reviewed, split
 from evaluation.questions import EvaluationError
+from index.collection import Collection
+from index.documents import Document, Section
+from index.indexer import index_documents
 from rewriter.examples import read_examples
-from rewriter.load import RERANKERS
-from rewriter.reranker_rows import read_rows
-from tests.evaluation.test_reranking_adaptation import PAGE, THINGS, Tools
+from rewriter.load import packaged_folder
+from rewriter.protocol import PassThroughRewriter, Rewriter
+from rewriter.runs import promoted_run
+from server.settings import Settings
+from server.turn.search import TurnSearch
+from tests.encoder import WordEncoder
+from tests.evaluation.test_adaptation import FakeTools
+
+THINGS = [f"{kind} {what}" for kind in ("red", "green", "blue", "old", "new") for what in ("permit", "card", "form")]
+PAGE = "The {0} is given by the office. The {0} costs ten euros. It is sent by mail. You renew it every year."
 
 
 def reviewed(n: int, thing: str) -> str:
@@ -38,22 +51,50 @@ def reviewed(n: int, thing: str) -> str:
 
 
 @dataclass
-class ReviewTools(Tools):
-    """The town's pages, and reviews of so many conversations about them."""
+class ReviewTools(FakeTools):
+    """The town's pages in a real collection, and reviews of so many conversations about them.
 
+    The packaged rewriter stands for the one that is trained; none serves before.
+    """
+
+    home: Path = Path()
     talks: int = len(THINGS) * 3
+
+    def index(self) -> tuple[int, int]:
+        pages = {thing: PAGE.format(thing) for thing in THINGS}
+        documents = [Document(f"{thing}.md", "", text, (Section((), 0, len(text)),)) for thing, text in pages.items()]
+        index_documents(self.home / "collections", "town", documents, WordEncoder())
+        return super().index()
+
+    def train(self, recipe: str, data: Path, part: str, run: Path) -> None:
+        self.done.append("train")
+        packaged = packaged_folder()
+        assert packaged is not None
+        shutil.copytree(packaged, run)
+
+    def serving(self) -> Rewriter:
+        return PassThroughRewriter()
+
+    @contextmanager
+    def searching(self, rewriter: Rewriter) -> Iterator[TurnSearch]:
+        collection = Collection.open(self.home / "collections", "town", WordEncoder())
+        yield TurnSearch(
+            collection=lambda _: collection, rewriter=rewriter, settings=Settings(home=self.home), reranker=None
+        )
+        collection.close()
 
     def write_reviewed(self, path: Path) -> None:
         path.write_text("".join(reviewed(n, thing) for n, thing in enumerate((THINGS * 3)[: self.talks])), "utf-8")
 
 
-def test_a_cross_encoder_learns_from_half_of_the_reviews_and_the_other_half_judges(tmp_path: Path) -> None:
-    plan = AdaptationPlan("better", (), "reranker", kind=RERANKERS, reviewed=True, collection="town")
+def test_a_rewriter_learns_from_half_of_the_reviews_and_the_other_half_judges(tmp_path: Path) -> None:
+    plan = AdaptationPlan("better", (), "terms", reviewed=True, collection="town")
     result = Adaptation(tmp_path, plan, ReviewTools(home=tmp_path)).run()
     assert result is not None
     assert result.promoted, result.reason
     data = tmp_path / "adapt/better/data"
-    learnt = {row.dialog for row in read_rows(data / "train.jsonl")}
+    assert promoted_run(tmp_path) == "better"
+    learnt = {row.id.rpartition("#")[0] for row in read_examples(data / "train.jsonl")}
     judges = {json.loads(line)["dialog_id"] for line in (data / "held.jsonl").read_text("utf-8").splitlines()}
     assert len(judges) == 22
     assert not learnt & judges
@@ -73,7 +114,7 @@ def test_a_cross_encoder_learns_from_half_of_the_reviews_and_the_other_half_judg
     ],
 )
 def test_too_few_reviews_are_told_by_the_numbers_of_the_docs(tmp_path: Path, talks: int, told: str) -> None:
-    plan = AdaptationPlan("better", (), "reranker", kind=RERANKERS, reviewed=True, collection="town")
+    plan = AdaptationPlan("better", (), "terms", reviewed=True, collection="town")
     tools = ReviewTools(home=tmp_path, talks=talks)
     result = Adaptation(tmp_path, plan, tools).run()
     assert result is not None

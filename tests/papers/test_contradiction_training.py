@@ -10,11 +10,11 @@ import pytest
 
 from papers.contradiction.family import SUPPORTS
 from papers.contradiction.pairs import LABELS, Pair, PairGroup, write_pairs
+from papers.cross_encoder.training import pretrained, write_onnx
 from rewriter.load import describe
 from rewriter.recipe import Recipe
-from rewriter.reranker_training import pretrained, write_onnx
 from rewriter.training import Machine, train
-from tests.rewriter.test_reranker_training import FACTS, THINGS, make_base
+from tests.papers.test_cross_encoder import FACTS, THINGS, make_base
 
 MACHINE = Machine(cpu_only=True, threads=1, bars=False)
 

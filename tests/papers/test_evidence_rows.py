@@ -10,11 +10,11 @@ from typing import Any
 
 from typer.testing import CliRunner
 
+from papers.cross_encoder.rows import read_rows
 from papers.document_reading.__main__ import app
 from papers.document_reading.evidence_rows import reranker_rows, training_papers
 from papers.document_reading.qasper import Paper, PaperQuestion, ReaderAnswer
 from rewriter.examples import read_examples
-from rewriter.reranker_rows import read_rows
 from tests.papers.test_document_reading import MADE, SOLD, write_set
 
 

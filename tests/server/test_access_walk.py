@@ -399,7 +399,7 @@ API: dict[str, tuple[dict[str, int], Build]] = {
     "GET /workbench/reports/{group}/{name}": (NO_RUN, at("/workbench/reports/eval/none")),
     "GET /v1/runs": (THE_SERVER, at("/v1/runs")),
     "GET /v1/runs/{group}/{name}": (NO_RUN, at("/v1/runs/synth/none")),
-    "POST /v1/runs/{group}/promote": (NO_RUN, at("/v1/runs/rewriters/promote", json={"name": "none"})),
+    "POST /v1/runs/promote": (NO_RUN, at("/v1/runs/promote", json={"name": "none"})),
     "GET /v1/sources": (OPERATORS, at("/v1/sources")),
     "POST /v1/sources": (THE_SERVER, at("/v1/sources", json={"name": "shelf", "collection": BETA, "kind": "push"})),
     "GET /v1/sources/{source}": (MANAGED, at("/v1/sources/{source}")),

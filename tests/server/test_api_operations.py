@@ -54,9 +54,9 @@ def test_turns_are_counted(running: Any, llm: Any) -> None:
 
 def test_what_serves_is_changed_only_by_a_name(running: Any) -> None:
     with running.client() as operator:
-        assert operator.post("/v1/runs/rewriters/promote", json={}).status_code == 400
-        assert operator.post("/v1/runs/rewriters/promote", json={"name": "none"}).status_code == 404
-        nothing_before = operator.post("/v1/runs/rewriters/promote", json={"name": ""})
+        assert operator.post("/v1/runs/promote", json={}).status_code == 400
+        assert operator.post("/v1/runs/promote", json={"name": "none"}).status_code == 404
+        nothing_before = operator.post("/v1/runs/promote", json={"name": ""})
         assert nothing_before.status_code == 409, nothing_before.text
 
 

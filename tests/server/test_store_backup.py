@@ -53,7 +53,7 @@ def home(tmp_path: Path) -> Path:
     (home / "uploads" / "docs" / "uploads" / "a.md").write_text("# A")
     (home / "anaphora.toml").write_text("[llm]\napi_key = 'x'\n")
     (home / "anaphora.toml").chmod(0o600)
-    for trained in ("rewriters", "rerankers", "readers"):
+    for trained in ("rewriters", "adapt"):
         (home / trained / "mine").mkdir(parents=True)
         (home / trained / "mine" / "weights").write_bytes(b"w")
     (home / "models" / "m").mkdir(parents=True)
@@ -122,7 +122,7 @@ def test_everything_comes_back_with_its_mode(home: Path, tmp_path: Path, models:
     assert ("models" in manifest.parts) is models
     with tarfile.open(file) as archive:
         assert any(name.startswith("models/") for name in archive.getnames()) is models
-    for changed in ("anaphora.toml", "uploads/docs/uploads/a.md", "rerankers/mine/weights", "readers/mine/weights"):
+    for changed in ("anaphora.toml", "uploads/docs/uploads/a.md", "rewriters/mine/weights", "adapt/mine/weights"):
         (home / changed).write_text("changed")
         (home / changed).chmod(0o666)
     (home / "synth").mkdir()

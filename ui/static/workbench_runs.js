@@ -1,10 +1,9 @@
 // Runs of the home: listed with their progress, shown, promoted. The open one stands in the address.
-const WORDS = { synth: "synth", adapt: "adaptation", rewriters: "rewriter", rerankers: "cross-encoder", eval: "evaluation", diagnose: "diagnosis" };
-const TRAINED = ["rewriters", "rerankers"];
+const WORDS = { synth: "synth", adapt: "adaptation", rewriters: "rewriter", eval: "evaluation", diagnose: "diagnosis" };
 let runs = [], before = "", opened = "", latest = 0;
 const address = (group, name) => `/v1/runs/${group}/${encodeURIComponent(name)}`;
 const chosen = () => location.hash.slice(1).split("/").map(decodeURIComponent);
-const promote = async (group, name) => { const answer = await bench.tried("POST", `/v1/runs/${group}/promote`, { name }); await fresh(); await detail(); return answer; };
+const promote = async (name) => { const answer = await bench.tried("POST", "/v1/runs/promote", { name }); await fresh(); await detail(); return answer; };
 const copyable = (label, text) => bench.element("div", null, { class: "tools", "data-key": label },
   bench.element("pre", text, { tabindex: 0, "aria-label": label }),
   bench.button(`Copy ${label}`, async () => { await navigator.clipboard.writeText(text); anaphora.toast("Copied."); }));
@@ -22,19 +21,18 @@ function list() {
     WORDS[run.group], state(run), bench.when(run.started),
   ]);
   bench.redraw(bench.part("list"), ...(rows.length ? [bench.table(["Run", "Kind", "State", "Started"], rows, { label: "Runs", keys: runs.map((run) => `${run.group}/${run.name}`) })] : []));
-  bench.redraw(bench.part("back"), ...TRAINED.filter((group) => runs.some((run) => run.group === group && run.promoted)).map((group) =>
-    bench.button(`Roll back the ${WORDS[group]}`, async () => {
-      if (!confirm(`Bring back the ${WORDS[group]} that served before?`)) return;
-      const answer = await promote(group, "");
-      if (answer) anaphora.toast(`${answer.said.serves} serves now.`);
-    })));
+  bench.redraw(bench.part("back"), ...(runs.some((run) => run.promoted) ? [bench.button("Roll back the rewriter", async () => {
+    if (!confirm("Bring back the rewriter that served before?")) return;
+    const answer = await promote("");
+    if (answer) anaphora.toast(`${answer.said.serves} serves now.`);
+  })] : []));
 }
 
 function acts(run) {
   const box = bench.element("div", null, { class: "acts", "data-key": `${run.group}/${run.name}` });
   if (run.promotable) box.append(bench.button("Promote", async () => {
     if (!confirm(`Let ${run.name} serve? Its figures stand below.`)) return;
-    const answer = await promote(run.group, run.name);
+    const answer = await promote(run.name);
     if (answer) anaphora.toast(`${run.name} serves now, in place of ${answer.said.instead_of}.`);
   }, { class: "button primary" }));
   if (!run.report) return box;

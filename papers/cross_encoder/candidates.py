@@ -6,42 +6,15 @@ The present cross-encoder's score of each passage for the stand-alone question i
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from itertools import chain
-from pathlib import Path
-from typing import cast
+from collections.abc import Iterator, Mapping, Sequence
 
-from evaluation.questions import EvaluationError, JudgedQuestion, Question
-from evaluation.sets import EvalSet, judged_set, placed
+from evaluation.questions import Question
+from evaluation.sets import EvalSet
 from index.collection import Collection
 from index.rerank import PASSAGE_TOKENS, QUESTION_TOKENS, CrossEncoderReranker, Reranker
-from rewriter.reranker_rows import RankedPassage, RerankExample, read_rows, write_rows
+from papers.cross_encoder.rows import RankedPassage, RerankExample
 from server.turn.search import TurnSearch
-from text.files import replacing
 from text.prompts import QuestionContext, asking
-
-
-def write_candidates(
-    path: Path, questions: Iterable[JudgedQuestion], also: Sequence[Path], search: TurnSearch, name: str
-) -> int:
-    """Write rows to train a cross-encoder on: the questions with passages of the collection, and those of `also`.
-
-    How many there are. Raises EvaluationError for none, ExampleError where a file of `also` holds no such rows.
-    """
-    # What is searched is a whole collection wherever something is adapted.
-    collection = cast("Collection", search.collection(name))
-    chosen = placed(judged_set("dialogs", questions), collection)
-    examples = candidates(chosen, collection, replace(search, reranker=None), search.reranker)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as draft:
-        count = write_rows(draft, chain(examples, chain.from_iterable(map(read_rows, also))))
-    if not count:
-        raise EvaluationError(
-            "No question of the dialogs has an answer in the documents: there is nothing to train on."
-        )
-    return count
-
 
 DEPTH = 40
 """So far down the list are passages taken from."""

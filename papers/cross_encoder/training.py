@@ -15,11 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from papers.cross_encoder.family import RerankerModelPart
+from papers.cross_encoder.rows import PairReader, RankedGroup, RerankExample, read_rows, rerank_features
 from rewriter.families import Family, Features, padded
 from rewriter.onnx_weights import TOKENIZER, multiplied_out, put_tokenizer, write_int8
 from rewriter.protocol import TrainingError
-from rewriter.recipe import Recipe, RerankerModelPart
-from rewriter.reranker_rows import PairReader, RankedGroup, RerankExample, read_rows, rerank_features
+from rewriter.recipe import Recipe
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,6 +1,6 @@
 """Rows that a cross-encoder learns from: a question in its conversation, and passages to rank by it.
 
-They are written by `python -m papers.orconvqa candidates` or by hand: JSON lines with `id`, `history` (`role` and
+They are written by `python -m papers.cross_encoder rows` or by hand: JSON lines with `id`, `history` (`role` and
 `text`), `question`, `rewrite` (where it is known), `words` (what the term rewriter would append), `source`, and
 `passages`, each with its `text`, whether it is `relevant`, and perhaps the `score` that a teacher gives it.
 """
@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter, ValidationError
 
+from papers.cross_encoder.family import RerankerModelPart
 from rewriter.examples import read_lines, write_lines
 from rewriter.families import Features
 from rewriter.protocol import Conversation, ExampleError, Message
-from rewriter.recipe import RerankerModelPart
 from text.prompts import AskingLengths, QuestionContext, asking
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _row(line: str, where: str, source: str) -> RerankExample:
         problem = error.errors()[0]
         raise ExampleError(
             f"{where} is no row to train a cross-encoder on ({'.'.join(map(str, problem['loc']))}: {problem['msg']}): "
-            "`anaphora adapt` writes such rows."
+            "`python -m papers.cross_encoder rows` writes such rows."
         ) from error
     if not row.question.strip():
         raise ExampleError(f"{where} has no `question`, or an empty one.")

@@ -13,15 +13,12 @@ import pytest
 
 from index.documents import Hit, Passage
 from index.rerank import CrossEncoderReranker, load_reranker
-from rewriter.load import RERANKERS
+from papers.cross_encoder.family import RERANKERS
+from papers.cross_encoder.rows import RankedGroup, RankedPassage, RerankExample, read_rows, write_rows
+from papers.cross_encoder.training import RankingModel, batch, from_onnx, pretrained
 from rewriter.protocol import ExampleError, Message, TrainingError
 from rewriter.recipe import Recipe
-from rewriter.reranker_rows import RankedGroup, RankedPassage, RerankExample, read_rows, write_rows
-from rewriter.reranker_training import RankingModel, batch, from_onnx, pretrained
-from rewriter.runs import list_runs, promote, promoted_run, rollback
 from rewriter.training import Machine, train
-from server.rewriters import check, chosen_reranker
-from server.settings import Settings
 from text.prompts import QuestionContext, asking
 
 pytestmark = pytest.mark.extended
@@ -118,24 +115,13 @@ def test_a_run_serves_as_it_learned(trained: Path) -> None:
             assert hit.relevance == pytest.approx(float(model(**pair).logits), abs=0.05)
 
 
-def test_a_run_tells_what_it_is_and_is_promoted_and_rolled_back(trained: Path) -> None:
-    home = trained.parent.parent
+def test_a_run_tells_what_it_is(trained: Path) -> None:
     described = json.loads((trained / "reranker.json").read_text("utf-8"))
     assert described["lengths"] == {"question": 40, "words": 16, "asked": 20, "answered": 32}
     assert set(described["metrics"]) == {"map", "map_follow_ups", "map_teacher"}
     assert "gate" not in described
     assert described["metrics"]["map_teacher"] == 1.0
     assert "family `reranker`" in (trained / "README.md").read_text("utf-8")
-    settings = Settings(home=home)
-    assert chosen_reranker(settings) == "ms-marco-minilm-l12"
-    assert promote(home, "mine", RERANKERS, check) == ""
-    assert chosen_reranker(settings) == str(trained)
-    assert promoted_run(home) == ""
-    assert [run.promoted for run in list_runs(home, RERANKERS)] == [True]
-    assert rollback(home, RERANKERS, check) == ""
-    assert chosen_reranker(settings) == "ms-marco-minilm-l12"
-    named = settings.model_copy(update={"retrieval": settings.retrieval.model_copy(update={"reranker": "mine"})})
-    assert chosen_reranker(named) == str(trained)
 
 
 def test_scores_stay_with_their_passages_and_follow_judgement_and_teacher() -> None:
@@ -183,7 +169,7 @@ def test_what_is_no_row_is_named(tmp_path: Path) -> None:
     assert list(read_rows(path)) == [good, other]
     for line, said in (
         ("{", "line 2 is no row to train a cross-encoder on"),
-        ('{"question": "q", "passages": [{"text": 3}]}', "line 2 is no row.*anaphora adapt"),
+        ('{"question": "q", "passages": [{"text": 3}]}', "line 2 is no row.*papers.cross_encoder"),
         ('{"question": " ", "passages": [{"text": "a", "relevant": true}]}', "line 2 has no `question`"),
         ('{"question": "q", "passages": [{"text": "a", "relevant": true}]}', "line 2 needs a passage that is relevant"),
     ):

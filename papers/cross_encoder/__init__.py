@@ -1,0 +1,1 @@
+"""A cross-encoder that reads conversations: rows, training, packing."""

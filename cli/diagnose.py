@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import shutil
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -23,7 +21,6 @@ from text.progress import track_progress
 
 if TYPE_CHECKING:
     from evaluation.answers import AnsweredTurn
-    from evaluation.diagnosis import GoldIndex
     from evaluation.questions import JudgedQuestion
     from evaluation.run_folder import EvaluationRun
     from server.chat import ChatService
@@ -97,8 +94,7 @@ async def _run(
         places = GoldIndex(collection)
         at_once = 1 if answering == "none" else min(PARALLEL, settings.server.concurrent_turns)
         with track_progress(out), ExitStack() as stack:
-            turns = ServiceTurns(opened.as_principal(replace(at_terminal(), id=DIAGNOSIS.id)), settings, golds, places)
-            stack.callback(turns.close)
+            turns = ServiceTurns(opened.as_principal(replace(at_terminal(), id=DIAGNOSIS.id)), settings)
             asked_turns = await ask_all(golds, turns, writer, plan, at_once, bar)
             judge = None
             if judging is not None:
@@ -111,12 +107,8 @@ async def _run(
 class ServiceTurns:
     """Turns of the chat service, with their traces in its database; an `OracleTurns`."""
 
-    def __init__(
-        self, service: ChatService, settings: Settings, golds: Sequence[JudgedQuestion], places: GoldIndex
-    ) -> None:
-        self._service, self._settings, self._golds, self._places = service, settings, golds, places
-        self._stack = ExitStack()
-        self._extended: Path | None = None
+    def __init__(self, service: ChatService, settings: Settings) -> None:
+        self._service, self._settings = service, settings
 
     async def ask(self, gold: JudgedQuestion) -> AnsweredTurn:
         """The question as it stands, the newest of its history as far as a turn takes it."""
@@ -149,55 +141,6 @@ class ServiceTurns:
             return (await self._service.turns.replay(turn.turn_id, changes)).events
 
         return await self._answered(gold, replayed)
-
-    async def ask_indexed(self, gold: JudgedQuestion) -> AnsweredTurn:
-        """The question over a copy of the collection that also holds every quote which is missing."""
-        from index.collection import Collection
-        from server.turn.run import TurnEngine, TurnInput
-
-        core, name = self._service.core, self._settings.collection
-        if self._settings.index.vectors.url:
-            return _failed(gold, "a collection whose vectors lie on a server is not copied")
-        if self._extended is None:
-            self._extended = Path(self._stack.enter_context(TemporaryDirectory(prefix="anaphora-diagnose-")))
-            await asyncio.to_thread(self._extend, self._extended)
-        encoder = await asyncio.to_thread(core.models.encoder)
-        with closing(
-            await asyncio.to_thread(
-                partial(Collection.open, self._extended, name, encoder, store=self._settings.index.vectors)
-            )
-        ) as extended:
-            engine = TurnEngine(collection=lambda _: extended, models=core.models, settings=self._settings)
-            question, history = gold.question.text, gold.question.conversation
-
-            async def events() -> list[Event]:
-                return [
-                    event
-                    async for event in engine.run(TurnInput(question=question, collection=name, conversation=history))
-                ]
-
-            return await self._answered(gold, events)
-
-    def close(self) -> None:
-        """Remove the copy, if one was made."""
-        self._stack.close()
-
-    def _extend(self, root: Path) -> None:
-        """Copy the collection to `root`, and index there what is missing of the answers."""
-        from index.documents import Document, Section
-        from index.indexer import index_documents
-
-        name, store = self._settings.collection, self._settings.index.vectors
-        shutil.copytree(self._settings.home / "collections" / name, root / name)
-        documents = []
-        for gold in self._golds:
-            missing = [place for place in self._places.places(gold) if not place.passages]
-            for n, place in enumerate(missing):
-                text = place.quote.text or gold.question.answer
-                title = Path(place.quote.document or next(iter(gold.documents), "")).stem
-                turn_key = f"missing/{gold.question.id}/{n}"
-                documents.append(Document(turn_key, title, text, (Section((), 0, len(text)),)))
-        index_documents(root, name, documents, self._service.core.models.encoder(), store=store)
 
     async def _answered(self, gold: JudgedQuestion, play: Callable[[], Awaitable[list[Event]]]) -> AnsweredTurn:
         """Read the events of a turn into an answer; a refused request is an error of this question alone."""

@@ -8,16 +8,15 @@ from __future__ import annotations
 import signal
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.text import Text
 
-from cli.shared.console import bars, open_table
+from cli.shared.console import bars
 from cli.shared.error_handler import ExitCode
 from cli.shared.options import Exclude, Include, overriding
 from cli.shared.resources import existing, fetch_models, open_database
@@ -26,13 +25,15 @@ from text.modules import load_plugin
 from text.sanitize import sanitize_line
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from sqlalchemy import Connection
 
     from index.collection import Collection
     from index.encoders import Encoder
-    from index.indexer import IndexReport
+    from index.indexer import FileStatus, IndexReport
     from index.writer import IndexProgress, Workers
     from server.settings import Settings
+    from server.store.records import FileResult
 
 SHOWN_FAILURES = 50
 STAGES = {"reading": "reading files", "embedding": "embedding passages", "saving": "saving"}
@@ -179,17 +180,19 @@ def progress(state: State) -> Iterator[Callable[[IndexProgress], None]]:
         yield lambda now: draw(STAGES[now.stage], now.done, now.total)
 
 
+def tell_files(console: Console, files: Iterable[FileStatus | FileResult]) -> None:
+    """Print a line for each file that failed, or of which something was left out."""
+    troubled = [file for file in files if file.message and file.status != "unchanged"]
+    for file in troubled[:SHOWN_FAILURES]:
+        style = "red" if file.status == "failed" else "yellow"
+        console.print(sanitize_line(f"{file.document_id}  {file.status}  {file.message}"), style=style)
+    if len(troubled) > SHOWN_FAILURES:
+        console.print(f"and {len(troubled) - SHOWN_FAILURES} more")
+
+
 def tell(state: State, collection: str, report: IndexReport) -> None:
-    """Print what became of the files: failures, and what was left out of others, one by one; the rest in numbers."""
-    troubled = [file for file in report.files if file.message and file.status != "unchanged"]
-    if troubled:
-        table = open_table("file", "status", "why")
-        for file in troubled[:SHOWN_FAILURES]:
-            style = "red" if file.status == "failed" else "yellow"
-            table.add_row(sanitize_line(file.document_id), Text(file.status, style=style), sanitize_line(file.message))
-        state.out.print(table)
-        if len(troubled) > SHOWN_FAILURES:
-            state.out.print(f"and {len(troubled) - SHOWN_FAILURES} more")
+    """Print what became of the files: failures one by one, the rest in numbers."""
+    tell_files(state.out, report.files)
     counts = Counter[str](file.status for file in report.files)
     order = ("indexed", "unchanged", "failed", "skipped", "deleted")
     numbers = ", ".join(f"{counts[status]} {status}" for status in order if counts[status]) or "no files"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.index import STAGES, advise, progress
+from cli.index import STAGES, advise, progress, tell_files
 from cli.shared.error_handler import ExitCode
 from cli.shared.options import Answering, overriding
 from cli.shared.resources import fetch_models
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from server.settings import Settings
 
 POLL_SECONDS = 0.2
-SHOWN_FAILURES = 20
 
 
 def serve(
@@ -234,12 +233,7 @@ async def watch(service: ChatService, state: State, job: Job) -> Job:
 
 def tell(state: State, job: Job) -> None:
     """Report the outcome for the files; if indexing failed, the previous version keeps serving."""
-    troubled = [file for file in job.files if file.message and file.status != "unchanged"]
-    for file in troubled[:SHOWN_FAILURES]:
-        style = "red" if file.status == "failed" else "yellow"
-        state.err.print(sanitize_line(f"{file.document_id}: {file.message}"), style=style)
-    if len(troubled) > SHOWN_FAILURES:
-        state.err.print(f"and {len(troubled) - SHOWN_FAILURES} more")
+    tell_files(state.err, job.files)
     if job.state != "done":
         state.err.print(f"Indexing ended as {job.state}. {job.message}", style="red")
         return

@@ -260,9 +260,6 @@ class OracleTurns(Protocol):
     async def ask(self, gold: JudgedQuestion) -> AnsweredTurn:
         """The question as it stands."""
 
-    async def ask_indexed(self, gold: JudgedQuestion) -> AnsweredTurn:
-        """The question asked of the same documents and all gold quotes that are missing there."""
-
     async def again(
         self,
         gold: JudgedQuestion,
@@ -301,7 +298,7 @@ async def attributed(
 
     passages = list(dict.fromkeys(passage for place in places for passage in place.passages))
     if not all(place.passages for place in places):
-        return found("extraction", await turns.ask_indexed(gold), "the quotes indexed as documents of their own")
+        return StageFinding("extraction", True, "nothing: what is in no passage cannot be found")
     if places and all(place.held(turn.passages) for place in places):
         alone = await turns.again(gold, turn, add=passages, alone=True)
         return found("generation", alone, "the right passages alone as evidence", mends=False)

@@ -89,7 +89,7 @@ def test_a_failing_file_is_named_and_stops_nothing(home: Path, docs: Path) -> No
     result = anaphora("index", docs, "-c", "c")
     assert result.exit_code == 0, result.output
     assert "broken.pdf" in result.stdout
-    assert re.search(r"corpus\.jsonl  indexed +.*line", result.stdout), "what was left out of a file is told"
+    assert re.search(r"corpus\.jsonl  indexed  .*line", result.stdout), "what was left out of a file is told"
     assert "3 indexed, 1 failed" in result.stdout
     assert "corpus.jsonl" not in anaphora("index", docs, "-c", "c").stdout
 

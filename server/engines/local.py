@@ -11,12 +11,10 @@ belong to the event loop that opened it.
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 import tempfile
 import threading
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -111,7 +109,6 @@ LOAD_SECONDS = 300.0
 """Longest wait for a model to load; gigabytes from a slow disk take minutes."""
 
 _HEALTH_SECONDS = 2.0
-_FOLDER = "anaphora-engine-"
 
 
 @dataclass(frozen=True)
@@ -196,8 +193,7 @@ class LocalEngine(Engine):
 
     def _prepare(self) -> _Running:
         model = _model_file(self._llm.model, self._home)
-        _sweep()
-        folder = Path(tempfile.mkdtemp(prefix=f"{_FOLDER}{os.getpid()}-"))
+        folder = Path(tempfile.mkdtemp(prefix="anaphora-engine-"))
         socket = str(folder / "engine.sock")
         job = EngineJob(
             model=str(model.absolute()),
@@ -237,22 +233,3 @@ def _model_file(reference: str, home: Path) -> Path:
             "no URL and not `none`."
         )
     return file
-
-
-def _sweep() -> None:
-    """Remove the folders of servers that were killed before they could."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*"):
-        owner = folder.name.removeprefix(_FOLDER).split("-")[0]
-        with suppress(OSError):
-            if owner.isdecimal() and folder.stat().st_uid == os.getuid() and not _alive(int(owner)):
-                shutil.rmtree(folder, ignore_errors=True)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

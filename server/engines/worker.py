@@ -9,7 +9,6 @@ whatever reason, the process ends: an engine never outlives its server. Logs go 
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import signal
@@ -19,7 +18,6 @@ from typing import IO, Any
 
 from server.engines.base import EngineJob
 
-_PR_SET_PDEATHSIG = 1
 _PROMPT_CACHE_MIB = 256
 _WARNINGS = 2
 
@@ -53,7 +51,6 @@ def serve(job: EngineJob) -> Any:
 
 def main() -> None:
     """Serve until standard input closes."""
-    _die_with_parent()
     # Ctrl-C in a terminal goes to the server, which ends its turns first and then closes the pipe.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = _keep_stdout()
@@ -71,14 +68,6 @@ def main() -> None:
     del server
     # Requests in flight have nobody left who would read them.
     os._exit(0)
-
-
-def _die_with_parent() -> None:
-    """Have Linux kill this process with its parent, even while a long call holds the interpreter."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() == 1:
-            os._exit(0)
 
 
 def _keep_stdout() -> IO[str]:

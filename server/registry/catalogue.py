@@ -6,10 +6,10 @@ import json
 import re
 import tomllib
 from functools import cache
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 from text.files import write_json
 from text.modules import endpoint
@@ -149,19 +149,6 @@ class RegisteredModel(_Entry):
     files: tuple[ModelFile, ...]
     conversion: Conversion | None = None
 
-    @model_validator(mode="after")
-    def _check(self) -> RegisteredModel:
-        if self.conversion is None and any(file.converted for file in self.files):
-            raise ValueError(f"{self.name}: a file has no source")
-        for file in self._sources:
-            if PurePosixPath(file.path).is_absolute() or ".." in PurePosixPath(file.path).parts:
-                raise ValueError(f"{self.name}: {file.path} leaves the model's folder")
-            if file.parts is not None and file.parts.package >= len(self.packages):
-                raise ValueError(f"{self.name}: {file.path} names a package that is not listed")
-            if file.hub is not None and self.hub is None:
-                raise ValueError(f"{self.name}: {file.path} has a hub name, but the model has no hub repository")
-        return self
-
     @property
     def _sources(self) -> tuple[ModelFile, ...]:
         return (*self.files, self.conversion.source) if self.conversion else self.files
@@ -206,7 +193,7 @@ class RegisteredModel(_Entry):
 
 
 def load_registry(path: Path) -> dict[str, RegisteredModel]:
-    """The models of a registry file by name, in its order; raises ValueError where it contradicts itself."""
+    """The models of a registry file by name, in its order."""
     entries = tomllib.loads(path.read_text(encoding="utf-8"))["models"]
     models = [RegisteredModel.model_validate(entry) for entry in entries]
     return {model.name: model for model in models}

@@ -206,16 +206,6 @@ def test_files_that_become_others_are_refused(tiny: RegisteredModel, no_pip: Non
     assert not changed.fetched(tmp_path / "home")
 
 
-def test_a_file_without_a_source_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "models.toml"
-    path.write_text(
-        '[[models]]\nname = "x"\nkind = "encoder"\nlicence = "MIT"\ndescription = ""\npackages = []\n'
-        f'[[models.files]]\npath = "a"\nsize = 1\nsha256 = "{"0" * 64}"\n'
-    )
-    with pytest.raises(ValueError, match="a file has no source"):
-        load_registry(path)
-
-
 QUESTIONS = {
     "How long does the warranty last?": "warranty",
     "Wie lange dauert die Garantie?": "warranty",

@@ -185,7 +185,7 @@ def tell_files(console: Console, files: Iterable[FileStatus | FileResult]) -> No
     troubled = [file for file in files if file.message and file.status != "unchanged"]
     for file in troubled[:SHOWN_FAILURES]:
         style = "red" if file.status == "failed" else "yellow"
-        console.print(sanitize_line(f"{file.document_id}  {file.status}  {file.message}"), style=style)
+        console.print(sanitize_line(f"{file.document_id} ({file.status}): {file.message}"), style=style)
     if len(troubled) > SHOWN_FAILURES:
         console.print(f"and {len(troubled) - SHOWN_FAILURES} more")
 

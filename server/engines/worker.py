@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sys
 from contextlib import suppress
@@ -58,14 +59,14 @@ def main() -> None:
     with suppress(FileNotFoundError):
         os.unlink(job.socket)
     try:
-        server = serve(job)
+        server = serve(job)  # noqa: F841 (it lives as long as it is referred to)
     except RuntimeError as error:
         _say(answers, {"error": str(error)})
         raise SystemExit(1) from None
     _say(answers, {"ready": True})
     while sys.stdin.read(1):
         pass
-    del server
+    shutil.rmtree(os.path.dirname(job.socket), ignore_errors=True)
     # Requests in flight have nobody left who would read them.
     os._exit(0)
 

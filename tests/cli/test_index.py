@@ -89,7 +89,7 @@ def test_a_failing_file_is_named_and_stops_nothing(home: Path, docs: Path) -> No
     result = anaphora("index", docs, "-c", "c")
     assert result.exit_code == 0, result.output
     assert "broken.pdf" in result.stdout
-    assert re.search(r"corpus\.jsonl  indexed  .*line", result.stdout), "what was left out of a file is told"
+    assert re.search(r"corpus\.jsonl \(indexed\): .*line", result.stdout), "what was left out of a file is told"
     assert "3 indexed, 1 failed" in result.stdout
     assert "corpus.jsonl" not in anaphora("index", docs, "-c", "c").stdout
 
@@ -196,7 +196,7 @@ def test_a_file_whose_name_is_no_utf_8_stops_no_other(home: Path, docs: Path) ->
     odd.write_text("# Cafe\n\nThe cafe.\n")
     result = anaphora("index", odd, docs / "fees.md", "-c", "docs")
     assert result.exit_code == 0, result.output
-    assert "caf\\xe9.md  failed" in result.stdout
+    assert "caf\\xe9.md (failed)" in result.stdout
     assert "1 indexed, 1 failed" in result.stdout
     database = Database(home / "anaphora.db")
     try:

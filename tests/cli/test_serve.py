@@ -201,7 +201,7 @@ def test_what_was_left_out_of_a_file_is_told(capsys: pytest.CaptureFixture[str])
     job = Job(id="i", kind="index", collection="docs", state="done", files=(cut,), created=1.0, updated=1.0)
     tell(State(), job)
     assert capsys.readouterr().err.splitlines() == [
-        "a.txt: only its first 20,000 passages",
+        "a.txt (indexed): only its first 20,000 passages",
         "docs: 1 files, 9 passages.",
     ]
 

@@ -244,11 +244,6 @@ class Collection:
         return self._generation.manifest.version
 
     @property
-    def without_vector(self) -> int:
-        """How many passages are found by words alone, because they are not embedded yet."""
-        return self._generation.manifest.without_vector
-
-    @property
     def language(self) -> str:
         """The setting by which its words were stemmed."""
         return self._generation.manifest.language

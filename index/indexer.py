@@ -131,7 +131,7 @@ def index_paths(
         run = _IndexRun(writer, encoder, window, reader, quarantine, {resolved(path) for path in paths})
         files: list[FileStatus] = []
         for done, (source, reading) in enumerate(reader.ahead(sources, workers)):
-            writer.report("reading", done, len(sources), source.document_id)
+            writer.report("reading", done, len(sources))
             files.append(run.take(source, reading))
         writer.report("reading", len(sources), len(sources))
         if prune:
@@ -164,7 +164,7 @@ def index_documents(
     ):
         files: list[FileStatus] = []
         for document in documents:
-            writer.report("reading", len(files), len(files) + 1, document.id)
+            writer.report("reading", len(files), len(files) + 1)
             passages, warning = _bounded(document, window, encoder)
             left_out = writer.staged.add_document(document, "", passages)
             warning = "; ".join(filter(None, (warning, _repeated(left_out))))

@@ -142,13 +142,6 @@ class Records:
             for source, form, labels in [_named(metadata)]
         ]
 
-    def files(self) -> list[FileRecord]:
-        """All files, by path."""
-        return [
-            FileRecord(*row)
-            for row in self._all("SELECT path, document_id, fingerprint, warning FROM files ORDER BY path")
-        ]
-
     def keys(self) -> list[bytes]:
         """Embedding keys of all passages, row by row."""
         return [row[0] for row in self._all('SELECT key FROM passages ORDER BY "row"')]

@@ -168,7 +168,6 @@ class IndexProgress:
     stage: Stage
     done: int
     total: int
-    file: str = ""
 
 
 Report: TypeAlias = Callable[[IndexProgress], None]
@@ -245,10 +244,10 @@ class VersionWriter:
         """Remove what killed writers left, and versions that no reader can still need."""
         remove_versions(self.folder.stale(), self.folder, self.spec)
 
-    def report(self, stage: Stage, done: int, total: int, file: str = "") -> None:
+    def report(self, stage: Stage, done: int, total: int) -> None:
         """Tell how far the run is; raises IndexingCancelled once that is asked for."""
         if self.progress:
-            self.progress(IndexProgress(stage, done, total, file))
+            self.progress(IndexProgress(stage, done, total))
         if self.cancelled and self.cancelled():
             raise IndexingCancelled(
                 f"indexing of collection {self.folder.name!r} was stopped: nothing was changed, what was embedded is "

@@ -64,39 +64,17 @@ Draw: TypeAlias = Callable[[str, int, int], None]
 """Tells how far something is: what, how much is done, and how much there is (0: not known yet)."""
 
 
-class ProgressLines:
-    """Tells how far stages are where there is no terminal to draw on: a line as each begins, and one each half minute.
+def _lines(console: Console, unit: str) -> Draw:
+    """Return a callback that prints a line as a stage begins, and then one each half minute."""
+    told: dict[str, float] = {}
 
-    `unit` is put behind numbers, with a blank in front. `clock` counts seconds.
-    """
+    def tell(what: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        if now - told.get(what, float("-inf")) >= REPORT_SECONDS:
+            told[what] = now
+            console.print(f"{what}: {done:,} of {total:,}{unit}" if total else f"{what}: {done:,}{unit}")
 
-    def __init__(self, console: Console, unit: str = "", clock: Callable[[], float] = time.monotonic) -> None:
-        self._console, self._unit, self._clock = console, unit, clock
-        self._what = ""
-        self._before, self._began, self._told = 0, 0.0, 0.0
-
-    def __call__(self, what: str, done: int, total: int) -> None:
-        now = self._clock()
-        if what != self._what:
-            self._what, self._before, self._began, self._told = what, done, now, now
-            self._console.print(f"{what}: {total:,}{self._unit}" if total >= _COUNTED else what)
-        elif now - self._told >= REPORT_SECONDS:
-            self._told = now
-            rate = (done - self._before) / (now - self._began)
-            speed = f"{rate:,.1f}{self._unit}/s" if rate >= 1 else f"{60 * rate:,.1f}{self._unit}/min"
-            of = f" of {total:,}" if total else ""
-            left = f", {_span((total - done) / rate)} left" if rate and total else ""
-            self._console.print(f"{what}: {done:,}{of}{self._unit}, {speed}{left}")
-
-
-_COUNTED = 10
-"""What has fewer parts is told without their number."""
-
-
-def _span(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+    return tell
 
 
 @contextmanager
@@ -106,7 +84,7 @@ def bars(console: Console, unit: str = "") -> Iterator[Draw]:
     Where there is no terminal to draw on it prints lines instead. `unit` is put behind numbers, with a blank in front.
     """
     if not console.is_terminal:
-        yield ProgressLines(console, unit)
+        yield _lines(console, unit)
         return
     from rich.progress import (
         BarColumn,

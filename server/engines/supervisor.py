@@ -51,11 +51,6 @@ class Supervisor:
         return self._status
 
     @property
-    def reason(self) -> str:
-        """Why it failed; empty unless it did."""
-        return self._reason
-
-    @property
     def pid(self) -> int | None:
         """The worker's process id while there is one."""
         process = self._process

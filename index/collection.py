@@ -20,9 +20,9 @@ import numpy.typing as npt
 from index.documents import Document, Hit, MetadataValue, Passage, Query, Where
 from index.encoders import CachedVectors, Encoder, Vectors
 from index.errors import CollectionCorrupt, CollectionMismatch, CollectionNotFound, IndexingError, InvalidName
-from index.ranking import CONFIDENCE_RANK, DEFAULT_K, Bm25s, LexicalIndex, document_prior, fuse, query_confidence
+from index.ranking import CONFIDENCE_RANK, DEFAULT_K, Bm25s, document_prior, fuse, query_confidence
 from index.records import DocumentInfo, FileRecord, Records
-from index.stores import EXACT, Mask, Neighbours, OpenTerms, StoreSpec, delete_vectors, load_store
+from index.stores import EXACT, Mask, Neighbours, StoreSpec, delete_vectors, load_store
 from index.version import CollectionFolder, Version, Watch
 from text.recorder import call
 
@@ -79,21 +79,13 @@ class _Generation:
             self.embedded = version.rows_with_vectors()
             held = ids if self.embedded is None else [ids[row] for row in self.embedded]
             self._vectors = load_store(store).open(version.folder, held, manifest.dimension) if ids else None
-            self.lexical = self._open_lexical(version)
+            self.lexical = Bm25s.load(version.lexical, manifest.languages) if manifest.terms else Bm25s()
         except BaseException:
             self.records.close()
             raise
         self._users = 0
         self._retired = False
         self._lock = threading.Lock()
-
-    def _open_lexical(self, version: Version) -> LexicalIndex:
-        if not version.manifest.terms:
-            return Bm25s()
-        languages = version.manifest.languages
-        if isinstance(self._vectors, OpenTerms):
-            return self._vectors.terms(languages)
-        return Bm25s.load(version.lexical, languages)
 
     def dense(self, vectors: Sequence[Vectors], k: int, mask: Mask | None) -> list[Neighbours]:
         """Rows by similarity to each vector, best first, with their cosines."""

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from server.plugins import Plugin
 
-plugin = Plugin(name="milvus", summary="Keep vectors and words in Milvus.")
+plugin = Plugin(name="milvus", summary="Keep vectors in Milvus.")

@@ -1,12 +1,7 @@
-"""Vectors and words in Milvus: on a server or a cluster, or in the version's own folder by Milvus Lite.
+"""Vectors in Milvus: on a server or a cluster, or in the version's own folder by Milvus Lite.
 
-Unlike the other stores it ranks by words too, so that nothing of a large collection is searched in this process. It
-stores the BM25 weights that `index.ranking` computes over the whole version: an inner product with a question's terms
-then equals the score of the embedded index, whatever segments and shards Milvus uses, and no analyzer of Milvus takes
-part.
-
-A version is two Milvus collections, `…_vectors` and `…_terms`. Milvus Lite locks and writes the files that it opens: a
-version in the folder is opened as a copy.
+A version is a Milvus collection. Milvus Lite locks and writes the files that it opens: a version in the folder is
+opened as a copy.
 """
 
 from __future__ import annotations
@@ -17,18 +12,17 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from index.encoders import Vectors
 from index.errors import CollectionCorrupt, StorageError, StoreUnavailable
-from index.stores import EngineFailures, Mask, Neighbours, Take, Weigh
+from index.stores import EngineFailures, Mask, Neighbours, Take
 from text.modules import need_extra
-from text.words import tokenize
 
 if TYPE_CHECKING:
     from pymilvus import MilvusClient
@@ -43,13 +37,9 @@ EXACT_ROWS = 60_000
 EF_SEARCH = 300
 """Candidates the graph search keeps beyond that, as for Chroma."""
 
-Part: TypeAlias = Literal["vectors", "terms"]
-
 _FILES = "vectors.db"
-_FIELDS: dict[Part, str] = {"vectors": "vector", "terms": "weights"}
 _HNSW = {"index_type": "HNSW", "metric_type": "IP", "params": {"M": 16, "efConstruction": 100}}
 _FLAT = {"index_type": "FLAT", "metric_type": "IP", "params": {}}
-_WORDS = {"index_type": "SPARSE_INVERTED_INDEX", "metric_type": "IP", "params": {}}
 _BATCH = 1000
 # A server that does not answer is asked again by pymilvus, for minutes if it may.
 _PATIENCE = 15.0
@@ -58,7 +48,7 @@ _MOST = 16384
 
 
 class MilvusStore:
-    """A `VectorStore` and a `TermStore`; `url` is a server's, such as `http://localhost:19530`."""
+    """A `VectorStore`; `url` is a server's, such as `http://localhost:19530`."""
 
     def __init__(self, url: str = "") -> None:
         need_extra("milvus", "The vector store Milvus", "pymilvus", error=StoreUnavailable)
@@ -67,31 +57,15 @@ class MilvusStore:
         self._url = url
 
     def write(self, folder: Path, ids: Sequence[str], dimension: int, take: Take) -> None:
-        def lines(rows: range) -> list[dict[str, Any]]:
-            vectors = np.asarray(take(rows), dtype=np.float32)
-            return [{"row": row, "vector": vector} for row, vector in zip(rows, vectors, strict=True)]
-
         with closing(_MilvusVersion(folder, self._url)) as milvus, milvus.failures.writing():
-            milvus.create("vectors", dimension, _FLAT if len(ids) <= EXACT_ROWS else _HNSW)
-            milvus.fill("vectors", len(ids), lines)
-
-    def write_terms(self, folder: Path, rows: int, weigh: Weigh) -> None:
-        def lines(part: range) -> list[dict[str, Any]]:
-            return [
-                {"row": row, "weights": {_number(term): weight for term, weight in weights.items()}}
-                for row, weights in zip(part, weigh(part), strict=True)
-                if weights
-            ]
-
-        with closing(_MilvusVersion(folder, self._url)) as milvus, milvus.failures.writing():
-            milvus.create("terms", 0, _WORDS)
-            milvus.fill("terms", rows, lines)
+            milvus.create(dimension, _FLAT if len(ids) <= EXACT_ROWS else _HNSW)
+            milvus.fill(len(ids), take)
 
     def open(self, folder: Path, ids: Sequence[str], dimension: int) -> OpenMilvus:
         version = _MilvusVersion(folder, self._url, copied=True)
         try:
             with version.failures.reading():
-                count = version.load("vectors")
+                count = version.load()
             if count != len(ids):
                 raise CollectionCorrupt(f"{version.where} holds {count} vectors and not {len(ids)}: index again")
             return OpenMilvus(version, count)
@@ -103,12 +77,11 @@ class MilvusStore:
         if not self._url:
             return
         with suppress(StorageError), closing(_MilvusVersion(folder, self._url)) as milvus, milvus.failures.writing():
-            for part in ("vectors", "terms"):
-                milvus.drop(part)
+            milvus.drop()
 
 
 class OpenMilvus:
-    """An `OpenVectors` that is `OpenTerms` too."""
+    """An `OpenVectors`."""
 
     def __init__(self, version: _MilvusVersion, rows: int) -> None:
         self.version = version
@@ -118,7 +91,7 @@ class OpenMilvus:
         k = min(k, self._rows if mask is None else int(mask.sum()), _MOST)
         if not len(vectors) or k < 1:
             return [Neighbours([], []) for _ in vectors]
-        results = self.version.search("vectors", list(vectors), k, mask, {"ef": max(k, EF_SEARCH)})
+        results = self.version.search(list(vectors), k, mask)
         return [Neighbours([row for _, row in line], [-less for less, _ in line]) for line in results]
 
     def take(self, rows: Sequence[int]) -> Vectors:
@@ -132,35 +105,12 @@ class OpenMilvus:
         except KeyError as error:
             raise CollectionCorrupt(f"{self.version.where} has lost passage {error}: index again") from error
 
-    def terms(self, languages: Sequence[str]) -> MilvusTerms:
-        with self.version.failures.reading():
-            self.version.load("terms")
-        return MilvusTerms(self.version, languages)
-
     def close(self) -> None:
         self.version.close()
 
 
-class MilvusTerms:
-    """A `LexicalIndex` over the words of an open version."""
-
-    def __init__(self, version: _MilvusVersion, languages: Sequence[str]) -> None:
-        self._version = version
-        self._languages = languages
-
-    def search(self, text: str, k: int, mask: Mask | None = None) -> list[int]:
-        terms: dict[int, float] = {}
-        for term in tokenize(text, self._languages):
-            terms[_number(term)] = terms.get(_number(term), 0.0) + 1.0
-        k = min(k, _MOST) if mask is None else min(k, int(mask.sum()), _MOST)
-        if not terms or k < 1:
-            return []
-        (results,) = self._version.search("terms", [terms], k, mask, {})
-        return [row for less, row in results if less < 0]
-
-
 class _MilvusVersion:
-    """The two Milvus collections of a version, and the connection to them."""
+    """The Milvus collection of a version, and the connection to it."""
 
     def __init__(self, folder: Path, url: str, *, copied: bool = False) -> None:
         self.where = url or str(folder / _FILES)
@@ -194,62 +144,60 @@ class _MilvusVersion:
             shutil.copytree(files, Path(self._copy) / _FILES)
         return str(Path(self._copy) / _FILES)
 
-    def name(self, part: Part) -> str:
+    @property
+    def name(self) -> str:
         """Versions share a server but no folder, so only the whole path tells them apart."""
         home = hashlib.sha256(str(self._folder.parent.absolute()).encode()).hexdigest()[:12]
-        return re.sub(r"\W", "_", f"anaphora_{home}_{self._folder.name}_{part}")
+        return re.sub(r"\W", "_", f"anaphora_{home}_{self._folder.name}")
 
-    def create(self, part: Part, dimension: int, kind: dict[str, Any]) -> None:
+    def create(self, dimension: int, kind: dict[str, Any]) -> None:
         from pymilvus import DataType, MilvusClient
 
         schema = MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False)
         schema.add_field("row", DataType.INT64, is_primary=True)
+        schema.add_field("vector", DataType.FLOAT_VECTOR, dim=dimension)
         index = MilvusClient.prepare_index_params()
-        if part == "vectors":
-            schema.add_field("vector", DataType.FLOAT_VECTOR, dim=dimension)
-        else:
-            schema.add_field("weights", DataType.SPARSE_FLOAT_VECTOR)
-        index.add_index(_FIELDS[part], **kind)
+        index.add_index("vector", **kind)
         # A killed writer may have left one.
-        self.drop(part)
-        self._client.create_collection(self.name(part), schema=schema, index_params=index, consistency_level="Strong")
+        self.drop()
+        self._client.create_collection(self.name, schema=schema, index_params=index, consistency_level="Strong")
 
-    def fill(self, part: Part, rows: int, lines: Callable[[range], list[dict[str, Any]]]) -> None:
-        """Insert the `lines` of all rows and bring them to the disk."""
-        for start in range(0, rows, _BATCH):
-            if inserted := lines(range(start, min(start + _BATCH, rows))):
-                self._client.insert(self.name(part), inserted)
-        self._client.flush(self.name(part))
+    def fill(self, count: int, take: Take) -> None:
+        """Insert the vectors of all rows and bring them to the disk."""
+        for start in range(0, count, _BATCH):
+            rows = range(start, min(start + _BATCH, count))
+            vectors = np.asarray(take(rows), dtype=np.float32)
+            lines = [{"row": row, "vector": vector} for row, vector in zip(rows, vectors, strict=True)]
+            self._client.insert(self.name, lines)
+        self._client.flush(self.name)
 
-    def load(self, part: Part) -> int:
+    def load(self) -> int:
         """Make ready to be searched; how many rows there are."""
-        self._client.load_collection(self.name(part), timeout=_PATIENCE * 20)
-        return int(self._client.get_collection_stats(self.name(part))["row_count"])
+        self._client.load_collection(self.name, timeout=_PATIENCE * 20)
+        return int(self._client.get_collection_stats(self.name)["row_count"])
 
-    def search(
-        self, part: Part, data: list[Any], k: int, mask: Mask | None, params: dict[str, Any]
-    ) -> list[list[tuple[float, int]]]:
-        """For each of `data` its best rows as `(negative score, row)`, best first, ties by row."""
+    def search(self, vectors: list[Any], k: int, mask: Mask | None) -> list[list[tuple[float, int]]]:
+        """For each vector its best rows as `(negative score, row)`, best first, ties by row."""
         with self.failures.reading():
             reply = self._client.search(
-                self.name(part),
-                data,
+                self.name,
+                vectors,
                 filter="" if mask is None else _filter(mask),
                 limit=k,
                 output_fields=["row"],
-                search_params={"metric_type": "IP", "params": params},
-                anns_field=_FIELDS[part],
+                search_params={"metric_type": "IP", "params": {"ef": max(k, EF_SEARCH)}},
+                anns_field="vector",
                 timeout=_PATIENCE,
             )
         return [sorted((-float(hit["distance"]), int(hit["row"])) for hit in line) for line in reply]
 
     def vectors(self, rows: list[int]) -> dict[int, Any]:
-        rows_stored = self._client.get(self.name("vectors"), ids=rows, output_fields=["vector"], timeout=_PATIENCE)
+        rows_stored = self._client.get(self.name, ids=rows, output_fields=["vector"], timeout=_PATIENCE)
         return {line["row"]: line["vector"] for line in rows_stored}
 
-    def drop(self, part: Part) -> None:
-        if self._client.has_collection(self.name(part)):
-            self._client.drop_collection(self.name(part))
+    def drop(self) -> None:
+        if self._client.has_collection(self.name):
+            self._client.drop_collection(self.name)
 
     def close(self) -> None:
         client, self._opened = self._opened, None
@@ -264,11 +212,6 @@ class _MilvusVersion:
                 )
         if self._copy:
             shutil.rmtree(self._copy, ignore_errors=True)
-
-
-def _number(term: str) -> int:
-    """A term's dimension: of 4 billion, so that two of a collection's terms hardly ever share one."""
-    return int.from_bytes(hashlib.blake2b(term.encode(), digest_size=4).digest()) % (2**32 - 2)
 
 
 def _filter(mask: Mask) -> str:

@@ -1,11 +1,10 @@
 """The local engine: a GGUF file served by llama.cpp in a process of its own.
 
-The process listens on a Unix socket in a folder only this user may enter, so no port is open and no other
-user of the machine can ask it anything. The socket's path outlives a restart of the process: a chat model
-made before works after, and a request made while the process comes back waits for it. A request that a dying worker
-took and gave no answer to goes to the next one, once: nothing of an answer was shown, and a request that kills the
-engine must not kill it again and again. Connections are not kept: one costs less than a millisecond here, and would
-belong to the event loop that opened it.
+The process listens on a Unix socket in a folder only this user may enter, so no port is open and no other user of the
+machine can ask it anything. The socket's path outlives a restart of the process: a chat model made before works after,
+and an asynchronous request made while the process comes back waits for it. One that a dying worker took and gave no
+answer to goes to the next one, once: a request that kills the engine must not kill it again and again. Connections are
+not kept: one costs less than a millisecond here, and would belong to the event loop that opened it.
 """
 
 from __future__ import annotations
@@ -38,40 +37,8 @@ _DYING_SECONDS = 2.0
 _CUT_OFF = (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError)
 
 
-class SocketTransport(httpx.HTTPTransport):
-    """For `httpx.Client`: blocks for at most `seconds` until the engine takes the request."""
-
-    def __init__(self, socket: str, supervisor: Supervisor, seconds: float) -> None:
-        super().__init__(verify=False, uds=socket, limits=_LIMITS)
-        self._supervisor = supervisor
-        self._seconds = seconds
-
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        deadline = time.monotonic() + self._seconds
-        again = False
-        while True:
-            try:
-                self._supervisor.wait_ready(max(0.0, deadline - time.monotonic()))
-                worker = self._supervisor.pid
-                return super().handle_request(request)
-            except EngineFailed as error:
-                raise httpx.ConnectError(str(error), request=request) from error
-            except httpx.ConnectError:
-                # It has just died, which its supervisor is about to notice.
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(_POLL_SECONDS)
-            except _CUT_OFF:
-                until = min(deadline, time.monotonic() + _DYING_SECONDS)
-                while self._supervisor.pid == worker and time.monotonic() < until:
-                    time.sleep(_POLL_SECONDS)
-                if again or self._supervisor.pid == worker:
-                    raise
-                again = True
-
-
-class AsyncSocketTransport(httpx.AsyncHTTPTransport):
-    """For `httpx.AsyncClient`: waits for at most `seconds` until the engine takes the request."""
+class SocketTransport(httpx.AsyncHTTPTransport):
+    """Waits for at most `seconds` until the engine takes the request."""
 
     def __init__(self, socket: str, supervisor: Supervisor, seconds: float) -> None:
         super().__init__(verify=False, uds=socket, limits=_LIMITS)
@@ -209,14 +176,14 @@ class LocalEngine(Engine):
             folder,
             supervisor,
             httpx.Client(
-                transport=SocketTransport(socket, supervisor, wait),
+                transport=httpx.HTTPTransport(uds=socket, limits=_LIMITS),
                 timeout=timeout,
                 trust_env=False,
                 event_hooks=TRACED,
             ),
             httpx.AsyncClient(
                 event_hooks=ATRACED,
-                transport=AsyncSocketTransport(socket, supervisor, wait),
+                transport=SocketTransport(socket, supervisor, wait),
                 timeout=timeout,
                 trust_env=False,
             ),

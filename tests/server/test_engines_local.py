@@ -190,7 +190,7 @@ def test_it_is_given_up_after_repeated_deaths(model: str, tmp_path: Path, monkey
         eventually(lambda: engine._running is not None and engine._running.supervisor.status == "failed")
         assert not engine.healthy()
         with pytest.raises(openai.APIConnectionError) as caught:
-            chat_model.invoke("Say hello.")
+            asyncio.run(chat_model.ainvoke("Say hello."))
         reason: BaseException = caught.value
         while reason.__cause__ is not None:
             reason = reason.__cause__

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from server.engines import local
-from server.engines.local import AsyncSocketTransport, SocketTransport
+from server.engines.local import SocketTransport
 from server.engines.supervisor import Supervisor
 
 QUESTION = b"question"
@@ -25,9 +25,6 @@ class Living:
 
     status = "ready"
     pid = 1
-
-    def wait_ready(self, seconds: float) -> None:
-        """It is."""
 
     def check(self) -> None:
         """It is."""
@@ -70,23 +67,14 @@ def serve(tmp_path: Path) -> Iterator[Callable[[list[Callable[[], bytes]]], str]
     listening.close()
 
 
-def ask_blocking(path: str, living: Living) -> str:
+def ask(path: str, living: Living) -> str:
     transport = SocketTransport(path, cast("Supervisor", living), 90)
-    with httpx.Client(transport=transport, timeout=90) as client:
-        return client.post("http://engine/", content=QUESTION).text
 
-
-def ask_async(path: str, living: Living) -> str:
-    transport = AsyncSocketTransport(path, cast("Supervisor", living), 90)
-
-    async def ask() -> str:
+    async def post() -> str:
         async with httpx.AsyncClient(transport=transport, timeout=90) as client:
             return (await client.post("http://engine/", content=QUESTION)).text
 
-    return asyncio.run(ask())
-
-
-both = pytest.mark.parametrize("ask", [ask_blocking, ask_async])
+    return asyncio.run(post())
 
 
 def die(living: Living) -> bytes:
@@ -94,24 +82,15 @@ def die(living: Living) -> bytes:
     return b""
 
 
-@both
-def test_what_a_dying_worker_took_goes_to_the_next(
-    ask: Callable[[str, Living], str], serve: Callable[..., str], living: Living
-) -> None:
+def test_what_a_dying_worker_took_goes_to_the_next(serve: Callable[..., str], living: Living) -> None:
     assert ask(serve([lambda: die(living), lambda: ANSWER]), living) == "hello"
 
 
-@both
-def test_a_request_that_kills_every_worker_ends_after_the_second(
-    ask: Callable[[str, Living], str], serve: Callable[..., str], living: Living
-) -> None:
+def test_a_request_that_kills_every_worker_ends_after_the_second(serve: Callable[..., str], living: Living) -> None:
     with pytest.raises(httpx.RemoteProtocolError):
         ask(serve([lambda: die(living), lambda: die(living)]), living)
 
 
-@both
-def test_a_worker_that_lives_and_hangs_up_is_not_asked_again(
-    ask: Callable[[str, Living], str], serve: Callable[..., str], living: Living
-) -> None:
+def test_a_worker_that_lives_and_hangs_up_is_not_asked_again(serve: Callable[..., str], living: Living) -> None:
     with pytest.raises(httpx.RemoteProtocolError):
         ask(serve([lambda: b""]), living)

@@ -16,6 +16,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import psutil
@@ -64,7 +65,7 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=3)
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name, ParserPool(Limits()) as pool:
+    with tempfile.TemporaryDirectory() as name, closing(ParserPool(Limits())) as pool:
         folder = Path(name) / "docs"
         folder.mkdir()
         sources = write(folder, args.files)

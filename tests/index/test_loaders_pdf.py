@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import sys
+from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
@@ -224,7 +225,7 @@ def test_a_manual_of_500_pages_is_read_within_bounds(tmp_path: Path) -> None:
         canvas.drawString(290, 25, str(number + 1))
         canvas.showPage()
     canvas.save()
-    with ParserPool(Limits(seconds=120, memory_mb=1024)) as pool:
+    with closing(ParserPool(Limits(seconds=120, memory_mb=1024))) as pool:
         (document,) = pool.parse(saved(tmp_path, buffer.getvalue()), "made.pdf", 64).documents
     assert [section.page for section in document.sections] == list(range(1, 501))
     assert "The manual" not in document.text
@@ -305,7 +306,7 @@ def test_a_scanned_page_is_recognised_in_its_columns(
     path = saved(tmp_path, scanned(1))
     if program == RAPIDOCR:
         monkeypatch.setenv("PATH", str(tmp_path))
-    with ParserPool(Limits(seconds=BUSY, ocr_seconds=BUSY)) as pool:
+    with closing(ParserPool(Limits(seconds=BUSY, ocr_seconds=BUSY))) as pool:
         (document,) = pool.parse(path, "made.pdf", 64).documents
     assert document.metadata["recognised_pages"] == 1
     text = " ".join(document.text.split())
@@ -326,7 +327,7 @@ def test_a_scanned_page_is_recognised_in_its_columns(
     ],
 )
 def test_what_is_not_recognised_is_said_with_its_reason(tmp_path: Path, limits: Limits, said: str) -> None:
-    with ParserPool(limits) as pool:
+    with closing(ParserPool(limits)) as pool:
         parsed = pool.parse(saved(tmp_path, scanned(1)), "made.pdf", 64)
     assert parsed.documents[0].text == "Words of the part that is text."
     (warning,) = parsed.warnings
@@ -342,7 +343,7 @@ def test_recognising_ends_with_its_worker(tmp_path: Path) -> None:
     def recognising() -> list[psutil.Process]:
         return [one for one in psutil.Process().children(recursive=True) if one.name() == "tesseract"]
 
-    with ParserPool(Limits()) as pool:
+    with closing(ParserPool(Limits())) as pool:
         started: list[psutil.Process] = []
 
         def seen() -> bool:

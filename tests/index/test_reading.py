@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def pool(folder: Path) -> Iterator[ParserPool]:
     """With a parser that has started."""
-    with ParserPool(Limits(seconds=171)) as made:
+    with closing(ParserPool(Limits(seconds=171))) as made:
         made.parse(folder / "0.md", "0.md", 64)
         yield made
 

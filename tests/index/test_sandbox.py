@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import psutil
@@ -26,7 +27,7 @@ SLOW = inline_markup(4_000_000)
 
 @pytest.fixture
 def pool() -> Iterator[ParserPool]:
-    with ParserPool(NARROW) as made:
+    with closing(ParserPool(NARROW)) as made:
         yield made
 
 
@@ -97,7 +98,7 @@ def test_a_file_that_takes_too_much_is_given_up_and_the_next_one_read(
 ) -> None:
     path = tmp_path / name
     path.write_bytes(data)
-    with ParserPool(limits) as pool:
+    with closing(ParserPool(limits)) as pool:
         pool.parse(page, "before", 64)
         with pytest.raises(ParserKilled, match=f"{name} was given up: reading it takes more than {why}"):
             pool.parse(path, name, 64)
@@ -109,7 +110,7 @@ def test_asking_for_the_end_kills_the_parser_at_once(tmp_path: Path, workers: Wo
     path = tmp_path / "slow.rst"
     path.write_bytes(SLOW)
     asked = iter([False] * 5)
-    with ParserPool(Limits(seconds=170)) as pool, pytest.raises(IndexingCancelled):
+    with closing(ParserPool(Limits(seconds=170))) as pool, pytest.raises(IndexingCancelled):
         pool.parse(path, "slow.rst", 64, lambda: next(asked, True))
     assert workers() == []
 
@@ -196,7 +197,7 @@ def test_every_hostile_file_ends_as_it_should_within_its_limits(
     wrong = []
     # The sooner time or memory is up, the shorter the test.
     limits = Limits(170.0, SMALL_MB) if becomes != "given up" else Limits(10.0, 200)
-    with ParserPool(limits) as pool:
+    with closing(ParserPool(limits)) as pool:
         for name, hostile in HOSTILE.items():
             if hostile.becomes != becomes:
                 continue

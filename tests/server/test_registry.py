@@ -441,7 +441,7 @@ def test_a_hub_that_tells_no_hash_is_not_believed(hub: Hub, tmp_path: Path) -> N
 def test_every_wheel_of_the_registry_is_pinned() -> None:
     for model in registered_models().values():
         sources = [*(file for file in model.files if not file.converted)]
-        sources += [model.conversion.source] if model.conversion else []
+        sources += [model.source] if model.source else []
         wheels = model.wheels(frozenset(file.path for file in sources))
         assert {path for each in wheels for path, _ in each.members} == {file.path for file in sources if not file.text}
         assert all("==" in each.requirement for each in wheels)

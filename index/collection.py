@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import weakref
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from index.encoders import CachedVectors, Encoder, Vectors
 from index.errors import CollectionCorrupt, CollectionMismatch, CollectionNotFound, IndexingError, InvalidName
 from index.ranking import CONFIDENCE_RANK, DEFAULT_K, Bm25s, document_prior, fuse, query_confidence
 from index.records import DocumentInfo, FileRecord, Records
-from index.stores import EXACT, Mask, Neighbours, StoreSpec, delete_vectors, load_store
+from index.stores import EXACT, Mask, Neighbours, OpenVectors, StoreSpec, delete_vectors, load_store
 from index.version import CollectionFolder, Version, Watch
 from text.recorder import call
 
@@ -52,7 +52,7 @@ class CollectionInfo:
 
 
 class _Generation:
-    """An open version; stays usable until everyone who uses it has let go and it is retired."""
+    """An open version; its files are closed by `close`, or when nothing refers to it any more."""
 
     def __init__(self, version: Version, encoder: Encoder, store: StoreSpec, watch: Watch) -> None:
         self.watch = watch
@@ -83,9 +83,7 @@ class _Generation:
         except BaseException:
             self.records.close()
             raise
-        self._users = 0
-        self._retired = False
-        self._lock = threading.Lock()
+        self.close = weakref.finalize(self, _close, self.records, self._vectors)
 
     def dense(self, vectors: Sequence[Vectors], k: int, mask: Mask | None) -> list[Neighbours]:
         """Rows by similarity to each vector, best first, with their cosines."""
@@ -112,31 +110,6 @@ class _Generation:
             vectors[~ready] = encode([passage.indexed_text for passage in missing])
         return vectors
 
-    def acquire(self) -> None:
-        """One more uses this version; `release` must follow."""
-        with self._lock:
-            self._users += 1
-
-    def release(self) -> None:
-        with self._lock:
-            self._users -= 1
-        self._close_unused()
-
-    def retire(self) -> None:
-        """Close as soon as the last user has let go."""
-        with self._lock:
-            self._retired = True
-        self._close_unused()
-
-    def _close_unused(self) -> None:
-        with self._lock:
-            if not self._retired or self._users:
-                return
-            self.records.close()
-            vectors, self._vectors = self._vectors, None
-        if vectors is not None:
-            vectors.close()
-
 
 class Collection:
     """An open collection; safe to use from several threads at once."""
@@ -146,7 +119,6 @@ class Collection:
         self._encoder = encoder
         self._queries = CachedVectors(encoder, encoder.prompt)
         self._store = store
-        self._lock = threading.Lock()
         self._refreshing = threading.Lock()
         self._named: str | None = None
         self.problem = ""
@@ -215,11 +187,9 @@ class Collection:
                 raise
 
     def _move(self) -> None:
-        newer = self._open_best()
-        with self._lock:
-            older, self._generation = self._generation, newer
-            self._unsound = None
-        older.retire()
+        # The older one is closed with the last search that began on it.
+        self._generation = self._open_best()
+        self._unsound = None
 
     @property
     def sound(self) -> bool:
@@ -257,22 +227,16 @@ class Collection:
         return True
 
     def close(self) -> None:
-        """Let go of the files; a search under way finishes first."""
-        self._generation.retire()
+        """Let go of the files."""
+        self._generation.close()
 
-    @contextmanager
-    def _reading(self) -> Iterator[_Generation]:
+    def _reading(self) -> _Generation:
+        """Return the version to read; one whose files changed is replaced first. Hold it as long as it is read."""
         generation = self._generation
         # A mapped file that was cut short ends the process that reads on.
         if self._unsound or generation.watch.changed():
             self._replace(generation)
-        with self._lock:
-            generation = self._generation
-            generation.acquire()
-        try:
-            yield generation
-        finally:
-            generation.release()
+        return self._generation
 
     def search(
         self,
@@ -296,8 +260,8 @@ class Collection:
             vectors = dict(zip(texts, self._queries.encode(texts), strict=True))
         generation = self._generation
         try:
-            with self._reading() as generation:
-                return _search(generation, queries, vectors, k, where, depth, rrf_k)
+            generation = self._reading()
+            return _search(generation, queries, vectors, k, where, depth, rrf_k)
         except (CollectionCorrupt, LookupError, ValueError) as error:
             # The files of a version can vanish under a reader that slept through two newer ones, and its store die.
             log.warning("searching %s failed and is tried again: %s", self.name, error)
@@ -306,8 +270,7 @@ class Collection:
         except IndexingError:
             if not self.refresh():
                 raise
-        with self._reading() as generation:
-            return _search(generation, queries, vectors, k, where, depth, rrf_k)
+        return _search(self._reading(), queries, vectors, k, where, depth, rrf_k)
 
     def question_vector(self, text: str, encoder: str) -> Vectors | None:
         """The normalised vector that a question is searched by; a question just searched for is not encoded again.
@@ -321,33 +284,39 @@ class Collection:
 
     def document(self, document_id: str) -> Document:
         """A document with its whole text; raises DocumentNotFound."""
-        with self._reading() as generation:
-            return generation.records.document(document_id)
+        generation = self._reading()
+        return generation.records.document(document_id)
 
     def source(self, document_id: str) -> FileRecord:
         """The file a document came from, as it was when it was indexed; raises DocumentNotFound."""
-        with self._reading() as generation:
-            return generation.records.source(document_id)
+        generation = self._reading()
+        return generation.records.source(document_id)
 
     def passages(self, document_id: str) -> list[Passage]:
         """The passages of a document, in their order; none where it is not there."""
-        with self._reading() as generation:
-            return generation.records.passages_of(document_id)
+        generation = self._reading()
+        return generation.records.passages_of(document_id)
 
     def documents(self) -> list[DocumentInfo]:
         """All documents, by id."""
-        with self._reading() as generation:
-            return generation.records.documents()
+        generation = self._reading()
+        return generation.records.documents()
 
     def metadata_values(self, key: str) -> list[MetadataValue]:
         """Every value that passages have of a metadata key, by which `where` finds them."""
-        with self._reading() as generation:
-            return generation.records.metadata_values(key)
+        generation = self._reading()
+        return generation.records.metadata_values(key)
 
     def passage_vectors(self, ids: Sequence[str]) -> Vectors:
         """Vectors of these passages, `(len(ids), dimension)` float32, normalised; raises KeyError."""
-        with self._reading() as generation:
-            return generation.vectors(ids, self._encoder.encode)
+        generation = self._reading()
+        return generation.vectors(ids, self._encoder.encode)
+
+
+def _close(records: Records, vectors: OpenVectors | None) -> None:
+    records.close()
+    if vectors is not None:
+        vectors.close()
 
 
 def list_collections(root: Path) -> list[CollectionInfo]:

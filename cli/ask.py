@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from contextlib import aclosing
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from rich.text import Text
@@ -27,6 +27,8 @@ from text.sanitize import sanitize_line
 from text.sentences import without_links
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
     from prompt_toolkit import PromptSession
     from rich.console import Console
     from rich.status import Status
@@ -266,7 +268,7 @@ class Chat:
         try:
             if not json_lines:
                 self.transcript.begin()
-            async with aclosing(_closable(self.service.turns.ask(request))) as events:
+            async with aclosing(cast("AsyncGenerator[Event, None]", self.service.turns.ask(request))) as events:
                 async for last in events:
                     if isinstance(last, EvidenceEvent):
                         _wait_for(self.state, f"Reading {len(last.passages)} sources.")
@@ -354,7 +356,7 @@ class Chat:
             reading.result()
 
     async def _show(self, request: Any) -> None:
-        async with aclosing(_closable(self.service.turns.ask(request))) as events:
+        async with aclosing(cast("AsyncGenerator[Event, None]", self.service.turns.ask(request))) as events:
             async for event in events:
                 self.transcript.show(event)
 
@@ -414,11 +416,6 @@ def _wait_for(state: State, what: str) -> None:
     """Say what is waited for, on standard error, where no spinner tells it."""
     if not sys.stdout.isatty():
         state.err.print(what)
-
-
-def _closable(events: Any) -> Any:
-    """An async generator as `aclosing` wants it; the service names the wider type."""
-    return events
 
 
 def _exit_code(last: Event | None) -> ExitCode:

@@ -13,7 +13,7 @@ import typer
 from cli.index import STAGES, advise, progress, tell_files
 from cli.shared.error_handler import ExitCode
 from cli.shared.options import Answering, overriding
-from cli.shared.resources import fetch_models
+from cli.shared.resources import existing, fetch_models
 from cli.shared.state import InputError, State, state_of
 from text.files import path_text
 from text.sanitize import sanitize_line
@@ -56,10 +56,7 @@ def serve(
         state.home = home
     flags = overriding(collection=collection, llm__model=model, server__host=host, server__port=port)
     settings = state.settings(flags)
-    paths = [path.expanduser().absolute() for path in docs or ()]
-    for path in paths:
-        if not path.exists():
-            raise InputError(f"There is no file or folder {path}; correct --docs.")
+    paths = existing(docs or ())
     if paths and next(walk(paths, settings.index.include, settings.index.exclude), None) is None:
         places = ", ".join(map(path_text, paths))
         raise InputError(f"There is no document in {places}; correct --docs, `index.include` or `index.exclude`.")

@@ -98,7 +98,6 @@ def replay(
         list[str] | None, typer.Option(metavar="ID", help="A passage or document to be read first; repeatable.")
     ] = None,
     drop: Annotated[list[int] | None, typer.Option(metavar="N", help="A source to leave out; repeatable.")] = None,
-    prompt: Annotated[Path | None, typer.Option(help="A file with other instructions for the model.")] = None,
     model: Answering = "",
     sets: Annotated[
         list[str] | None,
@@ -115,14 +114,7 @@ def replay(
     from server.tracing import differences
 
     state = state_of(context)
-    changed_prompt = ""
-    if prompt is not None:
-        changed_prompt = prompt.read_text("utf-8").strip()
-        if not changed_prompt:
-            raise InputError(f"{prompt} is empty; write the instructions into it.")
-    changes = ReplayChanges(
-        rewrite.strip(), tuple(add or ()), tuple(drop or ()), prompt=changed_prompt, another_model=bool(model)
-    )
+    changes = ReplayChanges(rewrite.strip(), tuple(add or ()), tuple(drop or ()), another_model=bool(model))
 
     async def play(service: ChatService) -> ReplayedTurn:
         return await service.turns.replay(await _whole(service, turn), changes)

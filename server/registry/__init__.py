@@ -8,7 +8,6 @@ resolve(reference, home)      the same without touching a network
 from server.registry.catalogue import DiskFull as DiskFull
 from server.registry.catalogue import FetchError as FetchError
 from server.registry.catalogue import ModelNotFetched as ModelNotFetched
-from server.registry.catalogue import Recommended as Recommended
 from server.registry.catalogue import RegisteredModel as RegisteredModel
 from server.registry.catalogue import RegistryError as RegistryError
 from server.registry.catalogue import TooLittleMemory as TooLittleMemory
@@ -23,5 +22,4 @@ from server.registry.catalogue import remembered as remembered
 from server.registry.fetching import FetchProgress as FetchProgress
 from server.registry.fetching import ensure as ensure
 from server.registry.fetching import fetch as fetch
-from server.registry.fetching import hub_model as hub_model
 from server.registry.fetching import resolve as resolve

@@ -55,23 +55,18 @@ def test_a_turn_is_shown_compared_played_again_and_kept(llm: FakeOpenAIServer, t
     assert len(llm.requests) == asked
 
     rows = tmp_path / "cases.jsonl"
-    prompt = tmp_path / "prompt.md"
-    prompt.write_text("Answer in one word.")
     changed = read(
         "trace",
         "replay",
         turn,
         "--model",
         llm.url,
-        "--prompt",
-        str(prompt),
         "--keep",
         str(rows),
         "--gold",
         "Ten weeks.",
     )
     assert {one["path"] for one in changed if one["status"] != "same"} == {"turn/generate"}
-    assert llm.requests[-1]["messages"][0]["content"] == "Answer in one word."
     [case] = [json.loads(line) for line in rows.read_text().splitlines()]
     assert (case["text"], case["answer"], case["documents"]) == (QUESTION, "Ten weeks.", ["leave.md"])
 

@@ -91,15 +91,11 @@ class Transcript:
                 self._searched_for(event)
             case "evidence":
                 self.evidence = {passage.n: passage for passage in event.passages}
-                if self._waiting is not None:
-                    self._waiting.update(f"reading {len(event.passages)} passages")
+                self._wait_for(f"reading {len(event.passages)} passages")
             case "nearest":
-                if self._waiting is not None:
-                    nearest = sanitize_line(without_links(event.quotes[0].quote))
-                    self._waiting.update(Text(f"reading; nearest: “{_shorten(nearest)}”"))
+                self._wait_for(f"reading; nearest: “{_shorten(sanitize_line(without_links(event.quotes[0].quote)))}”")
             case "step":
-                if self._waiting is not None:
-                    self._waiting.update(f"{sanitize_line(event.text)} ({event.done} of {event.of})")
+                self._wait_for(f"{sanitize_line(event.text)} ({event.done} of {event.of})")
             case "token":
                 self._token(event.text)
             case "fold":
@@ -112,6 +108,10 @@ class Transcript:
                 self._done(event)
             case "error":
                 self._error(event)
+
+    def _wait_for(self, what: str) -> None:
+        if self._waiting is not None:
+            self._waiting.update(Text(what))
 
     def end(self) -> None:
         """The turn is over, however it ended; safe to call twice."""

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +50,6 @@ class State:
     home: Path | None = None
     config: Path | None = None
     debug: bool = False
-    _consoles: dict[bool, Console] = field(default_factory=dict, repr=False)
 
     def settings_class(self) -> type[Settings]:
         """`Settings`, reading the file named by `--config` where one was named."""
@@ -110,22 +110,19 @@ class State:
                 f"A setting in the environment cannot be read: {error}. A list is written as JSON."
             ) from error
 
-    @property
+    @cached_property
     def out(self) -> Console:
         """The console for results: standard output."""
-        return self._console(stderr=False)
-
-    @property
-    def err(self) -> Console:
-        """Progress and remarks, on standard error."""
-        return self._console(stderr=True)
-
-    def _console(self, *, stderr: bool) -> Console:
         from cli.shared.console import open_console
 
-        if stderr not in self._consoles:
-            self._consoles[stderr] = open_console(stderr=stderr)
-        return self._consoles[stderr]
+        return open_console(stderr=False)
+
+    @cached_property
+    def err(self) -> Console:
+        """Progress and remarks, on standard error."""
+        from cli.shared.console import open_console
+
+        return open_console(stderr=True)
 
 
 def demand_known(kind: type[Settings]) -> None:

@@ -7,7 +7,7 @@ judged by passage and by document. The file is read line by line; only its rows 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -109,7 +109,7 @@ def _document(name: str, rows: list[_Row], file_id: str) -> Document:
     titles = {row.title for row in rows}
     # Where rows disagree, each keeps its own title as its heading: a row is indexed as it stands.
     title = titles.pop() if len(titles) == 1 else ""
-    shared = _shared(row.metadata for row in rows)
+    shared = _shared(rows)
     sections, at = [], 0
     for row in rows:
         own = {key: value for key, value in row.metadata.items() if key not in shared}
@@ -121,15 +121,11 @@ def _document(name: str, rows: list[_Row], file_id: str) -> Document:
     return Document(name, title, text, tuple(sections), metadata, verbatim=True)
 
 
-def _shared(every: Iterable[Mapping[str, MetadataValue]]) -> dict[str, MetadataValue]:
-    shared: dict[str, MetadataValue] | None = None
-    for metadata in every:
-        if shared is None:
-            shared = dict(metadata)
-        elif shared != metadata:
-            shared = {
-                key: value
-                for key, value in shared.items()
-                if key in metadata and metadata[key] == value and type(metadata[key]) is type(value)
-            }
-    return shared or {}
+def _shared(rows: Sequence[_Row]) -> dict[str, MetadataValue]:
+    """Return the metadata that all rows have alike."""
+    first, *others = (row.metadata for row in rows)
+    return {
+        key: value
+        for key, value in first.items()
+        if all(key in other and other[key] == value and type(other[key]) is type(value) for other in others)
+    }

@@ -1,9 +1,8 @@
 """The command line: `anaphora …`.
 
-Each command has its module of that name, and what several need is in `shared/`; this file only puts them together. A
-command takes the `typer.Context`, asks `state_of(context)` for settings and consoles, and raises the project's own
-errors: the one place where they become a line of text and an exit code is `cli.shared.error_handler`. Modules here
-import nothing heavy at their top, so that `anaphora --help` answers at once.
+A command takes the `typer.Context`, asks `state_of(context)` for settings and consoles, and raises the project's own
+errors: `cli.shared.error_handler` makes a line of text and an exit code of them. Modules here import nothing heavy at
+their top, so that `anaphora --help` answers at once.
 """
 
 from __future__ import annotations

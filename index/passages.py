@@ -2,9 +2,8 @@
 
 Sections are split at sentence borders into windows of the encoder; a code block or table row is cut
 only where it alone is longer than the window. A passage that begins within a table or code carries the
-header or the fence's line (`OPENING`). Two sections never share a passage: its title and
-heading path are part of what is searched, so even a one-line section says what it is about, and a
-citation names the right place. How text becomes sentences is left to `text.sentences`.
+header or the fence's line (`OPENING`). Two sections never share a passage: its title and heading path are
+part of what is searched.
 """
 
 from __future__ import annotations

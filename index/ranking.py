@@ -6,16 +6,13 @@ collection's affair, words are `text.words`'s.
 Fusion (Cormack, Clarke and Büttcher 2009) gives each ranking a weight: an item's score is the sum over rankings of
 `weight / (k + rank)`, ranks counted from 1. It sees ids only, neither texts nor scores.
 
-The *confidence* of a query follows from its nearest passages. "And by fax?" is about equally near to a
-great many; a question that stands alone is much nearer to a few. That drop of similarity, from the nearest passage to
-the tenth, predicts how well a query retrieves without looking at any relevance judgement.
+The *confidence* of a query is the drop of similarity from its nearest passage to the tenth: "And by fax?" is about
+equally near to a great many, a question that stands alone much nearer to a few.
 
-The *document prior*, which documents a conversation is about, follows from where its words lead. People mostly go on
-asking about the page they are reading. If the passages near the top are of one document, all of its passages deserve a
-better place: in a ranking of documents, every passage has its document's rank. Its weight falls with the square of how
-scattered the found passages are, so that a conversation that wanders is left alone.
+The *document prior*, which documents a conversation is about, is a ranking of documents by where its words lead: every
+passage has its document's rank. Its weight falls with the square of how scattered the found passages are.
 
-Both cost nothing compared with the search; measurements are in `docs/lab/retrieval.md`.
+Measurements are in `docs/lab/retrieval.md`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Cross-encoders: the top of a list read again, question and passage together, within a time budget.
 
-A cross-encoder's score is fused with the rank in the list, because each is wrong where the other is not (`chances`).
-Whether reranking pays for a question is for the caller to decide: it needs a question that stands alone, unless the
-model was trained on conversations (`reranker.json` beside it). That one reads the question as typed, together with what
-it leans on.
+A cross-encoder's score is fused with the rank in the list (`chances`). It needs a question that stands alone, unless it
+was trained on conversations (`reranker.json` beside it) and reads the question as typed with what it leans on.
 """
 
 from __future__ import annotations

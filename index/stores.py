@@ -5,9 +5,8 @@ deleted when no reader can still need it; so a store needs no transactions of it
 texts, metadata and filters are the collection's, who hands a filter over as a mask of rows. Others may be declared as
 entry points of `anaphora.vector_stores`.
 
-The built-in stores search one memory-mapped matrix, `vectors.npy`, with the rows of the version: every vector is
-compared, so the nearest are always found. Opening it reads nothing, any number of processes share its pages, and a
-reader keeps it after the file was deleted.
+The built-in stores search one memory-mapped matrix, `vectors.npy`, with the rows of the version. Opening it reads
+nothing, any number of processes share its pages, and a reader keeps it after the file was deleted.
 """
 
 from __future__ import annotations

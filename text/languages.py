@@ -1,8 +1,7 @@
 """Languages: names, recognition, stemmers and stop words, and the texts of page and server in the reader's language.
 
-The language of a text is told by letters and their order (py3langid, of 36 languages): of 1,579 English questions none
-was taken for another language, and the one that was Spanish was; of 417 English pages about products none. Loading it
-takes a second, which only the first text pays.
+The language of a text is told by letters and their order (py3langid, of 36 languages). Loading it takes a second, which
+only the first text pays.
 
 Texts of the page and the server are English in the code; the other languages are gettext catalogues
 (`text/locale/LANG/LC_MESSAGES/anaphora.po`), read on first use. The language of a request is kept in its context. Texts

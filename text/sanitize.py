@@ -8,8 +8,6 @@ out a hidden instruction; joiners are not among them, for Persian, Indic scripts
 Chat servers read the tokens of their templates (`<|im_start|>`, `[INST]`, …) wherever they stand, so a document
 or a question that holds one could end its own message and begin another. `escape` breaks such tokens and the
 tags our prompts use; people are shown the original.
-
-Other escaping (markup, names of files) is left to the place that needs it.
 """
 
 from __future__ import annotations

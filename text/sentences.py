@@ -1,8 +1,7 @@
 """Blocks and sentences of a text with exact offsets, in any language; links by their words, tables by their rows.
 
-The one place that configures markdown-it for this project. Offsets count characters of the text given, whose line ends
-must be ``\n``. A code fence or table row counts as one sentence: its full stops end nothing. Headings and sections are
-the loader's, passages are `index.passages`'. Inline markup is never parsed, so hostile text stays cheap.
+Offsets count characters of the text given, whose line ends must be ``\n``. A code fence or table row counts as one
+sentence. Inline markup is never parsed, so hostile text stays cheap.
 
 The grammar of links is that of CommonMark (0.31, sections 6.3 to 6.5), bounded: brackets and parentheses may nest once,
 and what is longer than a bound stays as it is. Links in code stay. Attribute lists behind a link (`{ .md-button }`) are

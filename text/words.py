@@ -5,8 +5,7 @@ written without spaces become overlapping bigrams. For BM25 (`tokenize`) stop wo
 as `--dry-run`, `foo_bar` or `v1.2` stays whole beside its parts, so that it is found either way. Stems and stop words
 there are those of the languages it is given; everywhere else they are English.
 
-Judging whether two short texts say the same things, in any language, takes stems, numbers, negations and quoted terms.
-There more words are left out, for a comparison must not hang on `please` or `would`, while a search profits from them.
+To compare what two short texts say there are stems, numbers, negations and quoted terms; more words are left out there.
 """
 
 from __future__ import annotations

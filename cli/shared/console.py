@@ -1,8 +1,7 @@
 """The console that every command prints to: nothing printed there can steer the terminal.
 
 Names of files, titles, passages, answers and messages of errors are strangers' texts. They are shown as they stand,
-never read as markup, and without the characters that terminals obey; a command need not think of it. One line for
-one thing is the command's own matter (`text.sanitize.sanitize_line`).
+never read as markup, and without the characters that terminals obey.
 """
 
 from __future__ import annotations

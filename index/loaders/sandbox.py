@@ -1,8 +1,7 @@
 """Files are parsed in processes of their own, which may be killed at any moment.
 
-Documents are hostile: some of them make a parser take minutes, or all of the memory. So a worker (this module as a
-program) reads one file at a time under limits of time and memory, without network and without writing, and answers in
-JSON, of which nothing is executed. The loaders interpret a file; `index.indexer` handles a killed parser.
+Documents are hostile. So a worker (this module as a program) reads one file at a time under limits of time and memory,
+without network and without writing, and answers in JSON, of which nothing is executed.
 
     parent                                                   worker
                                                            ← {}  (ready)

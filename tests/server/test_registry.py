@@ -33,13 +33,13 @@ from server.registry import (
     fetch,
     fetching,
     find,
-    hub_model,
     recommended_models,
     registered_models,
     remembered,
     resolve,
 )
 from server.registry.catalogue import load_registry
+from server.registry.fetching import hub_model
 from server.settings import IndexSettings, Settings
 from tests.http_server import FakeHandler, serving
 

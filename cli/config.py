@@ -44,11 +44,12 @@ def write_docs(
     context: typer.Context,
     path: Annotated[Path, typer.Argument(help="The file to write.")] = Path("docs/operate/configuration.md"),
 ) -> None:
-    """Write the reference of every setting as Markdown."""
-    from cli.shared.reference import markdown
+    """Write the reference of every setting as Markdown, in place of the one in the file."""
+    from cli.shared.reference import MARK, markdown
     from server.settings import Settings
 
-    path.write_text(markdown(Settings), encoding="utf-8")
+    head = path.read_text("utf-8").partition(MARK)[0] if path.is_file() else ""
+    path.write_text(head + markdown(Settings), encoding="utf-8")
     state_of(context).err.print(f"Wrote {path}.")
 
 

@@ -18,6 +18,7 @@ from text.sanitize import without_credentials
 if TYPE_CHECKING:
     from server.settings import Settings
 
+MARK = "<!-- What follows is written by `anaphora config docs`. -->\n"
 HOME_DEFAULT = "the platform's data folder, such as `~/.local/share/anaphora`"
 
 
@@ -167,8 +168,8 @@ def default(setting: SettingRow) -> str:
 
 
 def markdown(kind: type[Settings]) -> str:
-    """The reference of every setting, as `docs/operate/configuration.md` holds it."""
-    parts = [_HEAD]
+    """The reference of every setting, as `docs/operate/configuration.md` holds it behind `MARK`."""
+    parts = [MARK]
     groups: dict[str, list[SettingRow]] = {}
     for setting in leaves(kind):
         groups.setdefault(setting.path[0] if len(setting.path) > 1 else "", []).append(setting)
@@ -196,47 +197,3 @@ def _get(settings: BaseModel, path: tuple[str, ...]) -> object:
     for name in path:
         value = value[name] if isinstance(value, dict) else getattr(value, name)
     return value
-
-
-_HEAD = """\
-# Configuration
-
-This page is written by `anaphora config docs` from the settings in the code. Do not edit it by hand.
-
-## Where settings come from
-
-Every setting has a default, so Anaphora runs without any configuration. A setting can be given in four
-places. The strongest comes first:
-
-1. Flags of a command, such as `anaphora serve --port 8000`.
-2. Environment variables. Their names begin with `ANAPHORA_`; two underscores stand between a group and a
-   setting: `ANAPHORA_LLM__MODEL=none`.
-3. A file `anaphora.toml` in the folder where the command is started, or the file named by
-   `anaphora --config FILE`.
-4. A file `anaphora.toml` in the home folder.
-
-`anaphora config` shows every setting in force and where it came from. Secrets are never shown.
-
-An unknown name in a file or a value out of range stops the command with a message that names it.
-
-## An example file
-
-```toml
-# anaphora.toml
-collection = "handbook"
-
-[index]
-exclude = ["drafts/", "*.tmp.md"]
-
-[llm]
-model = "http://127.0.0.1:8000/v1"
-api_key = "sk-..."
-
-[server]
-port = 8080
-```
-
-A setting that takes texts is a list in the file, and a JSON list in the environment:
-`ANAPHORA_INDEX__EXCLUDE='["drafts/"]'`. One that takes a table of names is a JSON object there:
-`ANAPHORA_PLUGINS__SSO__ROLES='{"editors": "operator"}'`.
-"""

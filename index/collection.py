@@ -84,6 +84,7 @@ class _Generation:
             self.records.close()
             raise
         self.close = weakref.finalize(self, _close, self.records, self._vectors)
+        self.close.atexit = False
 
     def dense(self, vectors: Sequence[Vectors], k: int, mask: Mask | None) -> list[Neighbours]:
         """Rows by similarity to each vector, best first, with their cosines."""

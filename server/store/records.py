@@ -101,24 +101,14 @@ class ConversationSummary(View):
     model: str = ""
 
 
-class Share(View):
-    """A link by which a conversation may be read until it expires."""
-
-    id: str
-    created: float
-    expires: float
-
-
 class ConversationDetail(ConversationSummary):
     """A conversation with the turns that are shown, oldest first.
 
-    `set_aside` holds the other versions and what followed them, in an export alone; `shares` the links of one's own
-    conversation that have not expired, in no export.
+    `set_aside` holds the other versions and what followed them, in an export alone.
     """
 
     messages: tuple[StoredTurn, ...]
     set_aside: tuple[StoredTurn, ...] = ()
-    shares: tuple[Share, ...] = ()
 
 
 class FileResult(View):

@@ -85,7 +85,7 @@ class Site:
             llm=llm,
             retrieval=RetrievalSettings(rerank="never", profile=self._profile),
             server=ServerSettings(
-                max_body_mb=2, share_days=3, questions={"docs": CURATED}, filters={"docs": ("version", "nothing")}
+                max_body_mb=2, questions={"docs": CURATED}, filters={"docs": ("version", "nothing")}
             ),
         )
         async with open_service(settings) as self.service:

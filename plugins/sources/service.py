@@ -21,9 +21,8 @@ from plugins.sources.mirror import Kept, SourceMirror, SyncReport, mirrors
 from plugins.sources.source import Connector, Guard, Item, Source, SourceError, SourceKind, SourcesSettings
 from server.access import Ownership
 from server.chat.base import ChatError, Conflict, InvalidRequest, NotFound, TooLarge, clean, requires
-from server.chat.collections import CollectionService, making_a_job
+from server.chat.collections import CollectionService
 from server.jobs import JobProgress
-from server.store import collection_rows
 from server.store.records import FileResult, Job
 from text.files import is_name
 from text.modules import need_extra
@@ -119,7 +118,6 @@ class SourceService(CollectionService):
         return await self.source(source.name)
 
     @requires("documents")
-    @making_a_job
     async def sync(self, name: str, *, dry_run: bool = False, if_due: bool = False) -> Job:
         """Read a source now. With `dry_run` the job only reports the changes; with `if_due` it does nothing if another
         server has read the source meanwhile. Raises NotFound."""
@@ -156,7 +154,6 @@ class SourceService(CollectionService):
         return [result for result in indexed if result.status != "unchanged"]
 
     @requires("server")
-    @making_a_job
     async def remove(self, name: str) -> Job:
         """Remove a source and its documents. Raises NotFound."""
         _, source, ownership = await self._mirror(name)
@@ -169,11 +166,9 @@ class SourceService(CollectionService):
         if self.core.opened.exists(collection):
             deleted = self._delete(progress, collection, lambda info: Path(info.path).is_relative_to(root))
         mirror.remove()
-        self.core.database.write_blocking(collection_rows.forget_pushed, collection, source)
         return deleted
 
     @requires("documents")
-    @making_a_job
     async def push(self, name: str, key: str, document: PushedDocument | None) -> Job:
         """Store a document under its key, or with None delete it, and index that in the background.
 
@@ -183,13 +178,11 @@ class SourceService(CollectionService):
         key = clean(key, MAX_KEY_CHARS, "key").strip()
         if source.kind != "push" or not key:
             raise InvalidRequest(f"{name} is of kind {source.kind}: documents are pushed to a source of kind push.")
-        item, label = Item(key, gone=True), f"{name}/{key}"
+        item = Item(key, gone=True)
         if document is not None:
             content = document.text.encode("utf-8", "replace")
             if len(content) > self.core.settings.index.max_file_mb << 20:
                 raise TooLarge("The document is larger than index.max_file_mb.", param="text")
-            if room := await self._room(source.collection, label):
-                room.demand(len(content), "text")
             item = Item(key, "", content, document.url, document.title, _SUFFIXES[document.format])
 
         def put() -> None:
@@ -201,11 +194,6 @@ class SourceService(CollectionService):
             await asyncio.to_thread(put)
         except SourceError as error:
             raise Conflict(f"{error}.", code="source_busy") from error
-        if item.content is None:
-            await self._write(collection_rows.forget_uploads, source.collection, label)
-        else:
-            sizes = {label: len(item.content)}
-            await self._write(collection_rows.remember_uploads, source.collection, label, sizes, ownership)
         return await self._submit("sync", source.collection, ownership, self._work_pushed, source=name)
 
     @requires("server")

@@ -2,8 +2,7 @@
 
 A minute begins with the first request, or with the first tokens that are spent, and is counted beyond its limit: so
 what a turn has spent counts in full against the next. The library `limits` counts, in this process or where a plugin
-does (entry points `anaphora.counters`, by the scheme of `limits.store`). Quotas counted in the home itself (turns at
-once, stored bytes, jobs) are read here with `quota` and counted where they are kept.
+does (entry points `anaphora.counters`, by the scheme of `limits.store`).
 """
 
 from __future__ import annotations
@@ -14,9 +13,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar, get_args
-from weakref import WeakValueDictionary
 
 from server.access import DIAGNOSIS, LOCAL, Principal
 from server.chat.base import LimitReached, QueueFull
@@ -38,16 +35,6 @@ _CLOCK_SECONDS = 1.0
 _COUNTED = ("requests_per_minute", "tokens_per_minute")
 
 
-@dataclass(frozen=True, slots=True)
-class RateLimitStatus:
-    """How one limit stands: `name` is `requests` or `tokens`, `seconds` until its minute is over."""
-
-    name: str
-    limit: int
-    remaining: int
-    seconds: int
-
-
 class PrincipalLimits:
     """Counts what principals use. Nothing is loaded or counted where no limit is set."""
 
@@ -55,7 +42,6 @@ class PrincipalLimits:
         """Raises MissingExtra where the store needs a library that is not installed."""
         self._settings = settings
         self._counter: Counter | None = None
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         if any(settings.of(role)[name] for role in get_args(LimitedRole) for name in _COUNTED):
             self._open()
 
@@ -65,45 +51,29 @@ class PrincipalLimits:
 
     async def request(self, who: Principal) -> None:
         """Count a request. Raises LimitReached."""
-        if quota := self.quota(who, "requests_per_minute"):
-            item = _a_minute(quota)
-            if not await self._count(lambda counter: counter.hit(item, "requests", who.account)):
-                seconds = (await self._standing("requests", quota, who)).seconds
-                raise _reached(f"{quota} requests a minute are allowed", "requests_per_minute", seconds)
-
-    async def standings(self, who: Principal) -> list[RateLimitStatus]:
-        """How the limits of a principal stand, of those there are."""
-        quotas = {name: self.quota(who, f"{name}_per_minute") for name in ("requests", "tokens")}
-        return [await self._standing(name, quota, who) for name, quota in quotas.items() if quota]
+        quota = self.quota(who, "requests_per_minute")
+        if quota and (seconds := await self.hit("requests", who.account, quota)):
+            raise _reached(f"{quota} requests a minute are allowed", "requests_per_minute", seconds)
 
     async def require_tokens(self, who: Principal) -> None:
         """Raises LimitReached where earlier turns have spent the tokens of this minute."""
         if quota := self.quota(who, "tokens_per_minute"):
-            status = await self._standing("tokens", quota, who)
-            if status.remaining <= 0:
-                raise _reached(f"{quota:,} tokens a minute are allowed", "tokens_per_minute", status.seconds)
+            remaining, seconds = await self._window(_window(quota), "tokens", who.account)
+            if remaining <= 0:
+                raise _reached(f"{quota:,} tokens a minute are allowed", "tokens_per_minute", seconds)
 
     async def spend(self, who: Principal, tokens: int) -> None:
         """Count what a turn has cost."""
         if tokens and (quota := self.quota(who, "tokens_per_minute")):
-            item = _a_minute(quota)
-            await self._count(lambda counter: counter.hit(item, "tokens", who.account, cost=tokens))
+            await self.hit("tokens", who.account, quota, cost=tokens)
 
     async def hit(self, name: str, key: str, quota: int, *, seconds: int = WINDOW_SECONDS, cost: int = 1) -> int:
-        """Count `cost` for a plugin's own limit `name`; return in how many seconds there is room again, 0 if now."""
-        from limits import RateLimitItemPerSecond
-
-        if self._counter is None:
-            self._open()
-        item = RateLimitItemPerSecond(quota, seconds)
+        """Count `cost` for the limit `name`, or a plugin's own; return in how many seconds there is room, 0 if now."""
+        item = _window(quota, seconds)
         if await self._count(lambda counter: counter.hit(item, name, key, cost=cost)):
             return 0
-        stats = await self._count(lambda counter: counter.get_window_stats(item, name, key))
-        return min(seconds, max(1, math.ceil(stats.reset_time - time.time())))
-
-    def one_at_a_time(self, who: Principal) -> asyncio.Lock:
-        """Held while something is compared with a quota and then done, so that two at once do not both fit."""
-        return self._locks.setdefault(who.account, asyncio.Lock())
+        _, left = await self._window(item, name, key)
+        return left
 
     @property
     def problem(self) -> str:
@@ -121,22 +91,21 @@ class PrincipalLimits:
         if self._counter is not None:
             await self._counter.close()
 
-    async def _standing(self, name: str, quota: int, who: Principal) -> RateLimitStatus:
-        item = _a_minute(quota)
-        stats = await self._count(lambda counter: counter.get_window_stats(item, name, who.account))
-        seconds = min(WINDOW_SECONDS, max(1, math.ceil(stats.reset_time - time.time())))
-        return RateLimitStatus(name, quota, stats.remaining, seconds)
+    async def _window(self, item: RateLimitItem, name: str, key: str) -> tuple[int, int]:
+        """Return what remains of a limit, and in how many seconds its window ends."""
+        stats = await self._count(lambda counter: counter.get_window_stats(item, name, key))
+        return stats.remaining, min(item.get_expiry(), max(1, math.ceil(stats.reset_time - time.time())))
 
     async def _count(self, work: Callable[[FixedWindowRateLimiter], Awaitable[T]]) -> T:
-        assert self._counter is not None
-        return await self._counter.count(work)
+        return await (self._counter or self._open()).count(work)
 
-    def _open(self) -> None:
+    def _open(self) -> Counter:
         self._counter = own = OwnCounter()
         store = self._settings.store
         if store != "memory":
             scheme = store.partition(":")[0]
             self._counter = load_plugin("anaphora.counters", scheme, kind="counter", builtin=("memory",))(store, own)
+        return self._counter
 
 
 class Counter(Protocol):
@@ -181,10 +150,10 @@ class OwnCounter:
         """Do nothing: there are no connections."""
 
 
-def _a_minute(quota: int) -> RateLimitItem:
-    from limits import RateLimitItemPerMinute
+def _window(quota: int, seconds: int = WINDOW_SECONDS) -> RateLimitItem:
+    from limits import RateLimitItemPerSecond
 
-    return RateLimitItemPerMinute(quota)
+    return RateLimitItemPerSecond(quota, seconds)
 
 
 def _reached(allowed: str, setting: str, seconds: int) -> LimitReached:

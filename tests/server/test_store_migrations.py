@@ -80,7 +80,9 @@ def test_a_later_revision_changes_what_is_there_and_an_older_version_refuses_it(
 @EXPRESSIONS
 def test_an_older_database_gets_what_it_lacks(place: Path | str) -> None:
     def older(connection: Connection) -> None:
-        Operations(MigrationContext.configure(connection)).drop_column("turns", "opened")
+        change = Operations(MigrationContext.configure(connection))
+        change.drop_column("turns", "opened")
+        change.add_column("uploads", sa.Column("bytes", sa.BigInteger))
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0006'")
 
     first = Database(place)

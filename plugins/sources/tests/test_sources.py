@@ -114,22 +114,6 @@ def test_pushed_documents_replace_one_another_and_can_be_deleted(running: Runnin
     assert "full path" in ask(running, "POST", "/v1/sources", folder, status=400)["error"]["message"]
 
 
-def test_pushed_documents_count_in_what_is_stored(serve: Serve, settings_for: MakeSettings) -> None:
-    running = serve(settings_for("none", limits={"stored_mb": {"local": 1}}))
-    for name in ("wiki", "forum"):
-        ask(running, "POST", "/v1/sources", {"name": name, "collection": "wiki", "kind": "push"}, status=201)
-    body = {"text": f"<p>Lockers are free.</p><!--{700_000 * 'x'}-->", "format": "html"}
-    finished(running, ask(running, "PUT", "/v1/sources/wiki/documents/a/b", body, status=202))
-    finished(running, ask(running, "PUT", "/v1/sources/wiki/documents/a/b", body, status=202))
-    refused = ask(running, "PUT", "/v1/sources/forum/documents/c", body, status=413)["error"]
-    assert (refused["code"], refused["param"]) == ("storage_limit", "text")
-    assert "Your files have 0.7 MiB" in refused["message"]
-    finished(running, ask(running, "DELETE", "/v1/sources/wiki/documents/a/b", status=202))
-    finished(running, ask(running, "PUT", "/v1/sources/forum/documents/c", body, status=202))
-    finished(running, ask(running, "DELETE", "/v1/sources/forum", status=202))
-    finished(running, ask(running, "PUT", "/v1/sources/wiki/documents/d", body, status=202))
-
-
 def test_a_watched_folder_and_what_is_due_are_read_by_themselves(running: Running, tmp_path: Path) -> None:
     folder = tmp_path / "notes"
     folder.mkdir()

@@ -11,8 +11,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from pydantic import ValidationError
-
 from index.documents import Document, Hit, Passage, Query, Where
 from rewriter.protocol import Conversation, Message, Rewrite, Term
 from server.settings import Settings
@@ -260,8 +258,8 @@ def prompt_texts(parts: Sequence[Mapping[str, Any]]) -> list[str]:
 @dataclass(frozen=True, slots=True)
 class ReplayChanges:
     """Changes to apply: the rewrite, evidence to `add` (ids of passages or documents) and to `drop` (numbers; or all
-    others, with `alone`), the instructions of the model, `weights` of query variants (`typed.lexical` and the like),
-    and whether there is `another_model`. Other settings are the engine's own."""
+    others, with `alone`), the instructions of the model, and whether there is `another_model`. Other settings are the
+    engine's own."""
 
     rewrite: str = ""
     add: tuple[str, ...] = ()
@@ -269,7 +267,6 @@ class ReplayChanges:
     alone: bool = False
     prompt: str = ""
     another_model: bool = False
-    weights: Mapping[str, float] = field(default_factory=dict)
 
 
 def demand_record(trace: Trace) -> None:
@@ -299,7 +296,7 @@ async def replay(
     engine = _ReplayEngine(
         collection=lambda name: cast("Searchable", RecordedSearch(trace, collection(name))),
         models=RecordedModels(trace, changes.rewrite, changes.another_model, reranker, pairs, models),
-        settings=_weighed(settings, changes.weights),
+        settings=settings,
     )
     engine.trace, engine.changes = trace, changes
     request: Mapping[str, Any] = trace.request
@@ -324,18 +321,6 @@ async def replay(
                 tell_evidence(step, event)
         events.append(event)
     return events
-
-
-def _weighed(settings: Settings, weights: Mapping[str, float]) -> Settings:
-    """Return settings with other weights of query variants. Raises ReplayError."""
-    retrieval = settings.retrieval
-    try:
-        profile = retrieval.profile.weighed(weights)
-    except ValidationError as error:
-        raise ReplayError(f"The weights do not hold: {error.errors()[0]['msg']}.") from error
-    except ValueError as error:
-        raise ReplayError(f"{error}.") from error
-    return settings.model_copy(update={"retrieval": retrieval.model_copy(update={"profile": profile})})
 
 
 class _ReplayEngine(TurnEngine):

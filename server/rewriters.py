@@ -6,8 +6,6 @@ and their promotion are written by `anaphora train` and `anaphora models`.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 import threading
 from importlib.resources import files
@@ -110,18 +108,6 @@ def open_rewriter(settings: Settings, chat_model: BaseChatModel | None = None) -
         return PromptedRewriter(chat_model, profile.rewrite_seconds, profile.history_messages)
     folder = chosen_folder(settings) if settings.rewriter.kind == "auto" else None
     return PassThroughRewriter() if folder is None else _trained(folder, settings)
-
-
-def fingerprint(settings: Settings) -> str:
-    """Names the trained rewriter of the settings by what is in its folder; raises RunError as opening it does."""
-    folder = chosen_folder(settings)
-    if folder is None:
-        return "none"
-    described = describe(folder)
-    digest = hashlib.sha256(json.dumps(described, sort_keys=True).encode())
-    for path in sorted(folder.iterdir()):
-        digest.update(f"{path.name}:{path.stat().st_size}".encode())
-    return f"{described['family']}:{digest.hexdigest()[:12]}"
 
 
 class RewriterManager:

@@ -20,7 +20,6 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from server.store.records import Trace, TraceStep, TurnStatus
-from server.turn.events import DoneEvent, Event, EvidenceEvent, RewriteEvent
 from text.modules import MissingExtra
 from text.recorder import Call, Recording, open_provider
 
@@ -268,17 +267,3 @@ def grafted(replayed: Trace, record: Trace) -> Trace:
 
     waited = tuple(step for step in record.steps if step.name == "wait")
     return replayed.model_copy(update={"steps": (*waited, *map(whole, replayed.steps))})
-
-
-def restored(events: Sequence[Event], *recorded: RewriteEvent | EvidenceEvent | DoneEvent | None) -> list[Event]:
-    """The events of a replay, each that says what was said then with its seconds of then."""
-    then: dict[str, Event] = {event.type: event for event in recorded if event is not None}
-
-    def timed(event: Event) -> Event:
-        earlier = then.get(event.type)
-        if earlier is None:
-            return event
-        same = event.model_dump(exclude={"seconds"}) == earlier.model_dump(exclude={"seconds"})
-        return earlier if same else event
-
-    return [timed(event) for event in events]

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -176,9 +175,6 @@ def _report(folder: Path, before: Path | None) -> str:
         raise Unavailable(str(error), code="no_report") from error
 
 
-_WEIGHT = re.compile(r"\d{1,4}(\.\d{0,6})?|\.\d{1,6}", re.ASCII)
-
-
 @router.get("/traces/{turn_id}")
 async def explore_trace(turn_id: str, request: Request, service: Service) -> HTMLResponse:
     """The calls of a turn as a tree or a table, with the details of each; `?with=OTHER_ID` for two side by side."""
@@ -201,8 +197,7 @@ async def replay_turn(
 ) -> HTMLResponse:
     """The turn beside itself as it would be with one step changed.
 
-    Nothing of that is stored but the case that `keep` names a file for. Weights come in fields that are called as they
-    are, `typed.lexical`.
+    Nothing of that is stored but the case that `keep` names a file for.
     """
     await service.admin.admit()
     sent = {name: str(value) for name, value in (await request.form()).items()}
@@ -211,7 +206,6 @@ async def replay_turn(
         add=tuple(filter(None, map(str.strip, add.splitlines()))),
         drop=tuple(map(int, drop.replace(",", " ").split())),
         prompt=prompt.strip(),
-        weights={name: float(weight) for name, weight in sent.items() if "." in name and _WEIGHT.fullmatch(weight)},
     )
     played = await service.turns.replay(turn_id, changes, model)
     if keep:
@@ -238,8 +232,6 @@ def _trace_page(
         right=right,
         replayed=sent is not None,
         sent=defaultdict(str, sent or {}),
-        weighed=any("." in name and value for name, value in (sent or {}).items()),
-        variants=service.settings.retrieval.profile.variants.model_dump(),
         models=[*service.settings.llm.choices, "none"],
         cases=service.admin.may("server"),
         calls=len(rows),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -37,8 +38,9 @@ from papers.command_line import Data, bench, open_form
 from papers.datasets import PRODUCT_SOURCE
 from papers.measures import bare, estimate_of, note, tests_of
 from rewriter.examples import RewriteExample, read_examples
+from rewriter.load import describe
 from rewriter.protocol import Rewrite
-from server.rewriters import fingerprint
+from server.rewriters import chosen_folder
 from server.settings import PARALLEL, Settings
 from server.turn.search import rewrite_within
 from text.files import text_writer
@@ -247,6 +249,18 @@ def rewrite(
     state.err.print(f"Wrote {out}: {len(lines)} questions, {rewritten} rewritten, {failed} failed.")
     if failed == len(lines):
         raise typer.Exit(ExitCode.LLM)
+
+
+def fingerprint(settings: Settings) -> str:
+    """Names the trained rewriter of the settings by what is in its folder; raises RunError as opening it does."""
+    folder = chosen_folder(settings)
+    if folder is None:
+        return "none"
+    described = describe(folder)
+    digest = hashlib.sha256(json.dumps(described, sort_keys=True).encode())
+    for path in sorted(folder.iterdir()):
+        digest.update(f"{path.name}:{path.stat().st_size}".encode())
+    return f"{described['family']}:{digest.hexdigest()[:12]}"
 
 
 def label_of(settings: Settings) -> str:

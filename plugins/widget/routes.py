@@ -22,7 +22,6 @@ from index.documents import MetadataValue, Where
 from index.loaders.addresses import spellings
 from plugins.widget import WidgetSettings
 from plugins.widget.visitors import VISITOR, count_form, count_turn, demand_site, for_visitor, forget
-from server.api.conversations import HistoryMessage
 from server.api.dependencies import EVENTS, Narrowed, Service, StrictBody, TurnStream, event_bytes, while_connected
 from server.chat import ChatService, DoneEvent, Message, TurnRequest
 from server.chat.base import InvalidRequest, NotFound, clean, found_or_missing
@@ -74,12 +73,9 @@ class WidgetTurn(StrictBody):
 
     question: str = Field(min_length=1, pattern=r"\S")
     collection: str = Field(default="", description="Empty: the default collection.")
-    history: list[HistoryMessage] = Field(default=[], max_length=50, description="Oldest first.")
+    history: tuple[Message, ...] = Field(default=(), max_length=50, description="Oldest first.")
     page: VisitorsPage | None = None
     where: Where | None = Field(default=None, description="Only passages whose metadata has these values.")
-
-    def messages(self) -> tuple[Message, ...]:
-        return tuple(Message(message.role, message.text) for message in self.history)
 
 
 class VisitorsTurn(StrictBody):
@@ -145,7 +141,7 @@ async def ask(body: WidgetTurn, service: Service) -> Response:
         TurnRequest(
             question=body.question,
             collection=body.collection,
-            history=body.messages(),
+            history=body.history,
             where=body.where,
             page=body.page.read() if body.page else None,
             keep=keep,
@@ -231,7 +227,7 @@ async def search(body: WidgetTurn, request: Request, service: Service) -> list[F
         visited.turns.search(
             body.question,
             collection=body.collection,
-            history=body.messages(),
+            history=body.history,
             k=_READ,
             where=body.where,
             page=body.page.read() if body.page else NO_PAGE,

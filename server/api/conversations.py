@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query, Request
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 from starlette.responses import Response
 
 from index.documents import Where
@@ -74,7 +74,6 @@ class NewTurn(StrictBody):
     question: str = Field(min_length=1, pattern=r"\S")
     search_for: str | None = Field(default=None, description="Search for this instead of the rewritten question.")
     where: Where | None = Field(default=None, description="Only passages whose metadata has these values.")
-    split_questions: bool | None = Field(default=None, description="Overrides the setting answer.split_questions.")
     regenerate_of: str | None = Field(
         default=None,
         description="The turn of which this is a new version; it is set aside with those after it, and kept.",
@@ -110,17 +109,14 @@ async def read_conversation(
     conversation_id: ConversationId,
     service: Service,
     style: Annotated[
-        Literal["json", "markdown"] | None,
-        Query(alias="format", description="As a file, with every version or to read."),
+        Literal["markdown"] | None, Query(alias="format", description="As a file to be read by people.")
     ] = None,
 ) -> ConversationDetail | Response:
     """The conversation with the turns that are shown, oldest first; each names its other `versions`."""
     if style is None:
         return await service.conversations.get(conversation_id)
-    text = await service.conversations.export(conversation_id, style)
-    kind, suffix = ("application/json", "json") if style == "json" else ("text/markdown", "md")
-    name = f"conversation-{conversation_id[:8]}.{suffix}"
-    return Response(text, media_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'})
+    text, name = await service.conversations.export(conversation_id), f"conversation-{conversation_id[:8]}.md"
+    return Response(text, media_type="text/markdown", headers={"Content-Disposition": f'attachment; filename="{name}"'})
 
 
 @router.patch("/v1/conversations/{conversation_id}", summary="Change a conversation")
@@ -208,19 +204,12 @@ async def give_feedback(body: NewFeedback, service: Service) -> Feedback | None:
     return await service.turns.give_feedback(body.turn_id, body.rating, body.reason, body.comment)
 
 
-class HistoryMessage(BaseModel):
-    """Something said before the question."""
-
-    role: Literal["user", "assistant"]
-    text: str
-
-
 class SearchRequest(StrictBody):
     """A question, and what was said before it."""
 
     query: str = Field(description="The question as typed.", min_length=1, pattern=r"\S")
     collection: str = Field(default="", description="Empty: the default collection.")
-    history: list[HistoryMessage] = Field(default=[], description="Oldest first.")
+    history: list[Message] = Field(default=[], description="Oldest first.")
     k: int = Field(default=10, ge=1, le=200, description="Passages wanted.")
 
     _numbers = field_validator("k", mode="before")(number)
@@ -236,7 +225,7 @@ async def search(body: SearchRequest, request: Request, service: Service) -> Sea
         service.turns.search(
             body.query,
             collection=body.collection,
-            history=[Message(message.role, message.text) for message in body.history],
+            history=body.history,
             k=body.k,
             where=body.where,
             search_for=body.search_for,

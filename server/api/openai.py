@@ -89,7 +89,6 @@ class Options(BaseModel):
         default=None, description="Only passages whose metadata equals these values, or is one of a list of values."
     )
     model: str = Field(default="", description="One of `llm.choices` that is to answer; empty: the usual model.")
-    split_questions: bool | None = Field(default=None, description="Overrides the setting answer.split_questions.")
 
 
 class CompletionRequest(_Tolerant):

@@ -6,9 +6,8 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
@@ -43,7 +42,7 @@ from server.store.records import (
     TraceSummary,
     View,
 )
-from server.tracing import Tracing, grafted, restored
+from server.tracing import Tracing, grafted
 from server.turn.events import DoneEvent, Event, Evidence, RewriteEvent, TurnFailed
 from server.turn.evidence import numbered
 from server.turn.models import TurnModels
@@ -91,9 +90,9 @@ class ConversationService(ServiceBase):
         return await self._read(conversations.search, words, limit, offset, self.principal)
 
     @requires("read")
-    async def get(self, conversation_id: str, *, whole: bool = False) -> ConversationDetail:
-        """A conversation with the turns that are shown; with `whole` all turns. Raises NotFound."""
-        return await self._one(conversation_id, partial(conversations.detail, whole=whole))
+    async def get(self, conversation_id: str) -> ConversationDetail:
+        """A conversation with the turns that are shown. Raises NotFound."""
+        return await self._one(conversation_id, conversations.detail)
 
     @requires("read")
     async def summary(self, conversation_id: str) -> ConversationSummary:
@@ -141,11 +140,11 @@ class ConversationService(ServiceBase):
         found_or_missing(await self._write(conversations.delete, key, self.principal), "conversation", key)
 
     @requires("read")
-    async def export(self, conversation_id: str, style: Literal["json", "markdown"] = "json") -> str:
-        """A conversation as a file's text. Raises NotFound."""
-        detail = await self.get(conversation_id, whole=style == "json")
+    async def export(self, conversation_id: str) -> str:
+        """A conversation in Markdown. Raises NotFound."""
+        detail = await self.get(conversation_id)
         await self.account("conversation.export", detail.id, collection=detail.collection)
-        return conversations.as_json(detail) if style == "json" else conversations.as_markdown(detail)
+        return conversations.as_markdown(detail)
 
 
 class SearchResult(View):
@@ -403,7 +402,6 @@ class TurnService(ServiceBase):
         `model` is one of `llm.choices` that is to answer, or `none`. Raises InvalidRequest, NotFound.
         """
         record = await self.trace(turn_id)
-        stored = await self.get(record.turn_id)
         ownership = await self.existing(record.collection)
         core = self.core
 
@@ -434,7 +432,6 @@ class TurnService(ServiceBase):
                 )
         except ReplayError as error:
             raise InvalidRequest(str(error), code="cannot_replay") from error
-        events = restored(events, stored.rewrite, stored.evidence, stored.done)
         last = events[-1]
         status = last.status if isinstance(last, DoneEvent) else "failed"
         answer = last.answer if isinstance(last, DoneEvent) else ""

@@ -218,21 +218,26 @@ class ServiceModels(Models):
         engine = await keeper.engine()
         model, llm = salted(engine.chat_model(), group), keeper.settings.llm
         style = _style(engine, keeper)
-        return TurnModels(
-            await self._turn_rewriter(model),
-            await self._turn_reranker(),
-            limited(model, answer_tokens, llm.longest_answer(style)),
-            engine.name,
-            style,
-            keeper.pace,
-            await self._turn_pairs() if model is not None else None,
-        )
+        rewriter, reranker, pairs = await self._loaded(model, pairs=model is not None)
+        answering = limited(model, answer_tokens, llm.longest_answer(style))
+        return TurnModels(rewriter, reranker, answering, engine.name, style, keeper.pace, pairs)
 
     async def of_search(self, group: str = "") -> TurnModels:
         """Return the models for a search; the language model is awaited only if it rewrites."""
         prompted = self._settings.rewriter.kind == "prompted"
         model = salted((await self.keeper.engine()).chat_model(), group) if prompted else None
-        return TurnModels(await self._turn_rewriter(model), await self._turn_reranker())
+        rewriter, reranker, _ = await self._loaded(model, pairs=False)
+        return TurnModels(rewriter, reranker)
+
+    async def _loaded(
+        self, model: BaseChatModel | None, *, pairs: bool
+    ) -> tuple[Rewriter, Reranker | None, PairModel | None]:
+        def load() -> tuple[Rewriter, Reranker | None, PairModel | None]:
+            return self.rewriters.rewriter(model), self.reranker_if_possible(), self.pairs() if pairs else None
+
+        # No detour over a thread where there is nothing to load.
+        at_hand = self.rewriters.is_loaded and self.reranker_at_hand and (self._pairs_tried or not pairs)
+        return load() if at_hand else await asyncio.to_thread(load)
 
     def warm(self) -> None:
         """Load the rewriter, the cross-encoder, and what tells languages apart where that is asked for. Blocks."""
@@ -264,20 +269,6 @@ class ServiceModels(Models):
             return None
         self.reranker_problem = ""
         return reranker
-
-    # Neither takes the detour over a thread where there is nothing to load.
-    async def _turn_rewriter(self, model: BaseChatModel | None) -> Rewriter:
-        if self.rewriters.is_loaded:
-            return self.rewriters.rewriter(model)
-        return await asyncio.to_thread(self.rewriters.rewriter, model)
-
-    async def _turn_pairs(self) -> PairModel | None:
-        return self._pairs if self._pairs_tried else await asyncio.to_thread(self.pairs)
-
-    async def _turn_reranker(self) -> Reranker | None:
-        if self.reranker_at_hand:
-            return self.reranker_if_possible()
-        return await asyncio.to_thread(self.reranker_if_possible)
 
 
 class ChosenModels:

@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import Connection
 
+from rewriter.protocol import Message
 from server.chat.base import (
     MAX_ID_CHARS,
     MAX_LISTED,
@@ -90,18 +91,11 @@ class ReviewPage(View):
     total: int
 
 
-class ReviewMessage(View):
-    """One message of the history."""
-
-    role: Literal["user", "assistant"]
-    text: str
-
-
 class ReviewDetail(View):
     """A turn with what was said before it, what speaks against it, all that was ever made of it, and what counts."""
 
     turn: StoredTurn
-    history: tuple[ReviewMessage, ...]
+    history: tuple[Message, ...]
     doubts: tuple[Doubt, ...]
     rows: tuple[ReviewRecord, ...]
     current: ReviewRecord | None
@@ -143,10 +137,15 @@ class ReviewService(ServiceBase):
 
     @requires("review")
     async def give(self, turn_id: str, review: NewReview) -> ReviewDetail:
-        """Say something of a turn. Raises NotFound, InvalidRequest for a passage that is not there."""
-        if review.verdict == "undone":
-            return await self.undo(turn_id)
+        """Say something of a turn, or take back what was said last. Raises NotFound, where nothing was said too, and
+        InvalidRequest for a passage that is not there."""
         turn = await self._reviewable(turn_id)
+        group = (await self.reached(turn.collection)).group
+        if review.verdict == "undone":
+            await self.account("review.undo", turn.id, collection=turn.collection, group=group)
+            if not await self._write(reviewed.undo, turn.id, self.principal.id):
+                raise NotFound(f"Nothing was said of turn {turn.id!r}.", code="review_not_found")
+            return await self._detail(turn)
         fields: dict[str, object] = {}
         for name in review.model_fields_set & {"rewrite", "answer"}:
             value: str | None = getattr(review, name)
@@ -155,20 +154,9 @@ class ReviewService(ServiceBase):
             fields["passages"] = (
                 None if review.passages is None else await self._quoted(turn.collection, review.passages)
             )
-        group, detail = (await self.reached(turn.collection)).group, {"verdict": review.verdict}
+        detail = {"verdict": review.verdict}
         await self.account("review.give", turn.id, collection=turn.collection, group=group, detail=detail)
         await self._write(reviewed.add, turn, review.verdict, fields, self.principal.id)
-        return await self._detail(turn)
-
-    @requires("review")
-    async def undo(self, turn_id: str) -> ReviewDetail:
-        """Take back what was said last of a turn. Raises NotFound where nothing was."""
-        turn = await self._reviewable(turn_id)
-        group = (await self.reached(turn.collection)).group
-        await self.account("review.undo", turn.id, collection=turn.collection, group=group)
-        done = await self._write(reviewed.undo, turn.id, self.principal.id)
-        if not done:
-            raise NotFound(f"Nothing was said of turn {turn.id!r}.", code="review_not_found")
         return await self._detail(turn)
 
     async def _reviewable(self, turn_id: str) -> StoredTurn:

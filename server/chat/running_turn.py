@@ -65,8 +65,8 @@ class TurnRequest(View):
     edited question): that turn is set aside with those after it, and can be shown again.
     `search_for` replaces what the rewriter would make of the question. `where` filters on passage
     metadata; `page` is what whoever asks reads. `answer_tokens` may only lower the limit of the settings. `model` is
-    one of `llm.choices`; empty: the conversation's. `split_questions` overrides the setting. `keep` says whether a turn
-    without a conversation is stored, and with its texts.
+    one of `llm.choices`; empty: the conversation's. `keep` says whether a turn without a conversation is stored, and
+    with its texts.
     """
 
     question: str
@@ -79,7 +79,6 @@ class TurnRequest(View):
     regenerate_of: str | None = None
     answer_tokens: int | None = None
     model: str = ""
-    split_questions: bool | None = None
     keep: Literal["on", "off", "no texts"] = "on"
 
 
@@ -90,7 +89,7 @@ log = logging.getLogger(__name__)
 CHARS_PER_TOKEN = 4
 """What a token is taken to be where no model has counted."""
 
-_REQUEST = {"search_for", "where", "page", "regenerate_of", "answer_tokens", "split_questions"}
+_REQUEST = {"search_for", "where", "page", "regenerate_of", "answer_tokens"}
 
 RIGHTS_SECONDS = 1.0
 """How long an answer goes on at most once whoever asked for it may not have it any more."""
@@ -197,7 +196,6 @@ class RunningTurn(AsyncIterator[Event]):
                         conversation_id=request.conversation_id,
                         answer_tokens=request.answer_tokens,
                         group=self._ownership.group,
-                        split_questions=request.split_questions,
                         kept=request.keep != "off",
                     )
                 )

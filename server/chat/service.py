@@ -225,6 +225,7 @@ async def open_service(settings: Settings, *, warm: bool = True, jobs_at_once: i
             await asyncio.to_thread(core.runner.close)
             await asyncio.gather(*(keeper.close() for keeper in core.keepers))
             await asyncio.to_thread(core.opened.close)
+            await core.limits.close()
             await asyncio.to_thread(tracing.close)
     finally:
         await asyncio.to_thread(runner.close)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 import uuid
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, insert, not_, or_, select, update
@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, func, insert, no
 from server.access import Ownership, Principal
 from server.store.records import ConversationDetail, ConversationSummary, StoredTurn
 from server.store.schema import CONVERSATIONS, TEXTS, TURNS, holds_words, visible
-from server.store.turns import of_conversation, set_aside
+from server.store.turns import of_conversation
 from server.turn.citations import reading_numbers
 from text.sentences import without_links
 
@@ -65,48 +65,22 @@ def summary(connection: Connection, conversation_id: str, who: Principal) -> Con
     return ConversationSummary(**row) if row else None
 
 
-def detail(
-    connection: Connection, conversation_id: str, who: Principal, *, whole: bool = False
-) -> ConversationDetail | None:
-    """A conversation with the turns that are shown, oldest first; with `whole` also those that are not."""
+def detail(connection: Connection, conversation_id: str, who: Principal) -> ConversationDetail | None:
+    """A conversation with the turns that are shown, oldest first."""
     conversation = summary(connection, conversation_id, who)
     if conversation is None:
         return None
-    return ConversationDetail(
-        **conversation.model_dump(),
-        messages=tuple(of_conversation(connection, conversation_id, who)),
-        set_aside=tuple(set_aside(connection, conversation_id, who)) if whole else (),
-    )
-
-
-def _period(word: str) -> tuple[float, float] | None:
-    """Return when the day or month that a word names begins and ends, as seconds since 1970."""
-    try:
-        if re.fullmatch(r"\d{4}-\d{2}-\d{2}", word, re.ASCII):
-            start = datetime.strptime(word, "%Y-%m-%d")
-            end = start + timedelta(days=1)
-        elif re.fullmatch(r"\d{4}-\d{2}", word, re.ASCII):
-            start = datetime.strptime(word, "%Y-%m")
-            end = (start + timedelta(days=32)).replace(day=1)
-        else:
-            return None
-        return start.timestamp(), end.timestamp()
-    except (ValueError, OverflowError):
-        return None
+    messages = tuple(of_conversation(connection, conversation_id, who))
+    return ConversationDetail(**conversation.model_dump(), messages=messages)
 
 
 def search(connection: Connection, query: str, limit: int, offset: int, who: Principal) -> list[ConversationSummary]:
     """Conversations with one text (a title, or a question with its answer) that contains every word of
     `query`, in any case and as part of longer words; newest first, each with an excerpt.
-
-    A date (`2026-11-24`) or month (`2026-11`) among the words is the time, in this machine's zone, of the last turn.
     """
     words = query.replace("\0", " ").split()
-    periods = [period for word in words if (period := _period(word)) is not None]
-    within = [CONVERSATIONS.c.updated.between(start, end) for start, end in periods]
-    words = [word for word in words if _period(word) is None]
     if not words:
-        rows = connection.execute(_summaries(who).where(*within).order_by(*_NEWEST).limit(limit).offset(offset))
+        rows = connection.execute(_summaries(who).order_by(*_NEWEST).limit(limit).offset(offset))
         return [ConversationSummary(**row) for row in rows.mappings()]
     # The text of a turn counts where that turn is seen; a title where its conversation is, which is asked below.
     of_turn = select(TURNS.c.n).where(TURNS.c.n == TEXTS.c.rowid / 2, visible(TURNS, who)).exists()
@@ -117,7 +91,7 @@ def search(connection: Connection, query: str, limit: int, offset: int, who: Pri
         .subquery()
     )
     summaries = _summaries(who).join(matching, matching.c.conversation_id == CONVERSATIONS.c.id)
-    wanted = summaries.add_columns(matching.c.row).where(*within).order_by(*_NEWEST).limit(limit).offset(offset)
+    wanted = summaries.add_columns(matching.c.row).order_by(*_NEWEST).limit(limit).offset(offset)
     return [
         ConversationSummary(**row, excerpt=_excerpt(connection, row["row"], words[0]))
         for row in connection.execute(wanted).mappings().all()
@@ -161,11 +135,6 @@ _ENDINGS = {
     "failed": "_No answer: {reason}_",
     "interrupted": "_The answer was interrupted._",
 }
-
-
-def as_json(conversation: ConversationDetail) -> str:
-    """Every turn with its evidence, citations and feedback; indented, UTF-8."""
-    return conversation.model_dump_json(indent=2)
 
 
 def as_markdown(conversation: ConversationDetail) -> str:

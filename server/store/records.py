@@ -102,13 +102,9 @@ class ConversationSummary(View):
 
 
 class ConversationDetail(ConversationSummary):
-    """A conversation with the turns that are shown, oldest first.
-
-    `set_aside` holds the other versions and what followed them, in an export alone.
-    """
+    """A conversation with the turns that are shown, oldest first."""
 
     messages: tuple[StoredTurn, ...]
-    set_aside: tuple[StoredTurn, ...] = ()
 
 
 class FileResult(View):

@@ -212,7 +212,11 @@ def owner(connection: Connection, turn_id: str, who: Principal) -> str | None:
 
 def of_conversation(connection: Connection, conversation_id: str, who: Principal) -> list[StoredTurn]:
     """The turns of a conversation that are shown, oldest first."""
-    return [turn for turn, replaced in _all_of(connection, conversation_id, who) if not replaced]
+    of_it = _turns(who).where(TURNS.c.conversation_id == conversation_id).order_by(TURNS.c.n)
+    rows, versions = connection.execute(of_it).mappings().all(), dict[str | None, tuple[str, ...]]()
+    for row in rows:
+        versions[row["parent"]] = (*versions.get(row["parent"], ()), row["id"])
+    return [_turn(row, versions[row["parent"]]) for row in rows if not row["replaced"]]
 
 
 def with_owners(
@@ -252,19 +256,6 @@ def cited_most(connection: Connection, collection: str, since: float) -> list[tu
         places = json.loads(ending)["citations"][:1]
         counts.update({(place["document_id"], place["title"], tuple(place["heading"])) for place in places})
     return [section for section, count in counts.most_common(_CITED) if count > 1]
-
-
-def set_aside(connection: Connection, conversation_id: str, who: Principal) -> list[StoredTurn]:
-    """The turns of a conversation that are not shown: other versions, and what followed them; oldest first."""
-    return [turn for turn, replaced in _all_of(connection, conversation_id, who) if replaced]
-
-
-def _all_of(connection: Connection, conversation_id: str, who: Principal) -> list[tuple[StoredTurn, bool]]:
-    of_it = _turns(who).where(TURNS.c.conversation_id == conversation_id).order_by(TURNS.c.n)
-    rows, versions = connection.execute(of_it).mappings().all(), dict[str | None, tuple[str, ...]]()
-    for row in rows:
-        versions[row["parent"]] = (*versions.get(row["parent"], ()), row["id"])
-    return [(_turn(row, versions[row["parent"]]), bool(row["replaced"])) for row in rows]
 
 
 def history(

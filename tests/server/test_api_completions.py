@@ -149,15 +149,6 @@ def test_what_cannot_be_used_is_named_as_a_person_would(running: Any) -> None:
         assert (answer.status_code, answer.json()["error"]["message"]) == (404, said)
 
 
-def test_a_request_may_leave_a_compound_question_whole(running: Any, llm: Any) -> None:
-    question = "How long is parental leave and what is the fax number?"
-    with client_of(running) as client:
-        whole = client.chat.completions.create(**ask(question, extra_body={"anaphora": {"split_questions": False}}))
-        with pytest.raises(openai.BadRequestError, match="split_questions"):
-            client.chat.completions.create(**ask(question, extra_body={"anaphora": {"split_questions": "cake"}}))
-    assert (whole.model_extra or {})["anaphora"]["rewrite"]["decision"] == "keep"
-
-
 def test_half_characters_and_nuls_do_no_harm(running: Any) -> None:
     with running.client() as client:
         content = '{"model": "docs", "messages": [{"role": "user", "content": "leave \\ud800 \\u0000?"}]}'

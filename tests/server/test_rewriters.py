@@ -12,7 +12,7 @@ import pytest
 from rewriter.load import packaged_folder
 from rewriter.protocol import Conversation, Message, PassThroughRewriter, RunError
 from server.installation import check_llm
-from server.rewriters import RewriterManager, chosen_folder, fingerprint, open_rewriter
+from server.rewriters import RewriterManager, chosen_folder, open_rewriter
 from server.settings import LLMSettings, RewriterSettings, Settings
 from tests.openai_server import FakeOpenAIServer
 from tests.rewriter.terms_fakes import write_run
@@ -86,15 +86,6 @@ def test_a_server_that_begins_with_a_damaged_run_takes_the_packaged_one(tmp_path
     os.utime(tmp_path / "rewriters" / "promoted.json", ns=(2, 2))
     assert keeper.rewriter().name == expected
     assert "promoted.json" in keeper.problem
-
-
-def test_the_fingerprint_follows_the_run(tmp_path: Path) -> None:
-    write_run(tmp_path / "rewriters" / "first")
-    first = fingerprint(settings_of(tmp_path, model="first"))
-    assert first.startswith("terms:")
-    description = tmp_path / "rewriters" / "first" / "rewriter.json"
-    description.write_text(json.dumps({**json.loads(description.read_text()), "gate_threshold": 0.3}))
-    assert fingerprint(settings_of(tmp_path, model="first")) != first
 
 
 def test_an_adapter_rewrites_and_the_base_answers(

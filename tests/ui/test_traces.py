@@ -86,14 +86,11 @@ def test_a_trace_is_explored(visitor: Visitor, site: Site) -> None:
 
     page.fill(".again [name=rewrite]", "")
     page.fill(".again [name=drop]", "")
-    page.click(".weights summary")
-    page.fill("[name='typed.lexical']", "0")
     page.select_option(".again [name=model]", "none")
     page.fill(".again [name=keep]", "found-wrong")
     page.fill(".again [name=answer]", "Once a month.")
     page.click(".again button:text-is('Play again')")
     page.wait_for_selector("[role=status]:has-text('found-wrong.jsonl')")
-    assert page.input_value("[name='typed.lexical']") == "0"
     (case,) = read_gold(site.service.settings.home / "gold" / "found-wrong.jsonl")
     assert (case.question.text, case.question.answer) == ("How often should I descale the kettle?", "Once a month.")
     refused = httpx.post(f"{site.address}/traces/{turn}", data={"keep": "../outside"})

@@ -192,13 +192,8 @@ async def replay_turn(
     drop: Annotated[str, Form(pattern=r"^[0-9 ,]{0,200}$")] = "",
     prompt: Annotated[str, Form(max_length=40_000)] = "",
     model: Annotated[str, Form(max_length=200)] = "",
-    keep: Annotated[str, Form(max_length=200)] = "",
-    answer: Annotated[str, Form(max_length=40_000)] = "",
 ) -> HTMLResponse:
-    """The turn beside itself as it would be with one step changed.
-
-    Nothing of that is stored but the case that `keep` names a file for.
-    """
+    """The turn beside itself as it would be with one step changed; nothing of that is stored."""
     await service.admin.admit()
     sent = {name: str(value) for name, value in (await request.form()).items()}
     changes = ReplayChanges(
@@ -208,8 +203,6 @@ async def replay_turn(
         prompt=prompt.strip(),
     )
     played = await service.turns.replay(turn_id, changes, model)
-    if keep:
-        await service.turns.keep_case(played, keep, answer.strip())
     return _trace_page(service, played.record, played.trace, sent)
 
 
@@ -233,7 +226,6 @@ def _trace_page(
         replayed=sent is not None,
         sent=defaultdict(str, sent or {}),
         models=[*service.settings.llm.choices, "none"],
-        cases=service.admin.may("server"),
         calls=len(rows),
         data=Markup(data),
         style=Markup(static("page.css") + static("workbench.css") + static("trace.css")),

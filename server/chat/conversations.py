@@ -48,7 +48,6 @@ from server.turn.evidence import numbered
 from server.turn.models import TurnModels
 from server.turn.search import NO_PAGE, ReadPage
 from server.turn.system_messages import history_for_model
-from text.files import NAME_RULE, is_name
 
 S = TypeVar("S", bound=ConversationSummary)
 MAX_TITLE_CHARS = 400
@@ -436,17 +435,3 @@ class TurnService(ServiceBase):
         status = last.status if isinstance(last, DoneEvent) else "failed"
         answer = last.answer if isinstance(last, DoneEvent) else ""
         return ReplayedTurn(record, grafted(tracing.end(turn, status, answer), record), events)
-
-    @requires("server")
-    async def keep_case(self, played: ReplayedTurn, name: str, answer: str) -> None:
-        """Add a turn that was played again to `gold/NAME.jsonl` of the home, for `anaphora diagnose`.
-
-        `answer` is the right one; empty: the one given now. Raises InvalidRequest.
-        """
-        if not is_name(name):
-            raise InvalidRequest(f"A file of cases is called by {NAME_RULE}.", code="invalid_name")
-        await self.account("case.keep", played.record.turn_id, collection=played.record.collection)
-        try:
-            await asyncio.to_thread(played.keep, self.core.settings.home / "gold" / f"{name}.jsonl", answer)
-        except (OSError, ValueError) as error:
-            raise Unavailable(f"The case could not be added to {name}.jsonl: {error}.", code="store_failed") from error

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import httpx
 import pytest
 
-from evaluation.diagnosis import read_gold
 from server.store.records import Trace, TraceStep
 from tests.ui.site import violations
 
@@ -87,15 +85,9 @@ def test_a_trace_is_explored(visitor: Visitor, site: Site) -> None:
     page.fill(".again [name=rewrite]", "")
     page.fill(".again [name=drop]", "")
     page.select_option(".again [name=model]", "none")
-    page.fill(".again [name=keep]", "found-wrong")
-    page.fill(".again [name=answer]", "Once a month.")
-    page.click(".again button:text-is('Play again')")
-    page.wait_for_selector("[role=status]:has-text('found-wrong.jsonl')")
-    (case,) = read_gold(site.service.settings.home / "gold" / "found-wrong.jsonl")
-    assert (case.question.text, case.question.answer) == ("How often should I descale the kettle?", "Once a month.")
-    refused = httpx.post(f"{site.address}/traces/{turn}", data={"keep": "../outside"})
-    assert refused.status_code == 400
-    assert "A file of cases is called by" in refused.json()["error"]["message"]
+    with page.expect_navigation():
+        page.click(".again button:text-is('Play again')")
+    page.wait_for_selector(".again[open] p:has-text('Now (')")
     page.goto(f"{site.address}/traces/{turn}")
 
     trace = large(turn).model_dump_json()

@@ -88,7 +88,7 @@ def test_reading_what_others_said_is_noted(running: Running) -> None:
             assert client.get(f"/v1/turns/{turn}", headers=headers).status_code == 200
         running.call(running.service.as_principal(agent.principal).turns.trace(turn))
         client.get("/v1/conversations?query=leave", headers=agent.headers)
-        client.get(place, params={"format": "json"}, headers=agent.headers)
+        client.get(place, params={"format": "markdown"}, headers=agent.headers)
         client.delete(place, headers=ann.headers)
     written = rows(running)
     others = [(row.action, row.about) for row in written if row.principal == agent.id]

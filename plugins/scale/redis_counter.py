@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from server.chat.limits import OwnCounter
+from server.chat.limits import Counter, OwnCounter
 from text.modules import need_extra
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ AGAIN_SECONDS = 5.0
 """After so long a Redis that did not answer is asked again."""
 
 
-class RedisCounter:
+class RedisCounter(Counter):
     """A `server.chat.limits.Counter` by its URL; `own` counts while it does not answer. Raises MissingExtra."""
 
     def __init__(self, url: str, own: OwnCounter) -> None:
@@ -37,7 +37,6 @@ class RedisCounter:
         from limits.aio.strategies import FixedWindowRateLimiter
         from redis.asyncio import ConnectionPool
 
-        self.problem = ""
         self._own = own
         self._ask_again = 0.0
         self._pool = ConnectionPool.from_url(url)

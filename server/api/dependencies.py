@@ -262,16 +262,6 @@ Narrowed = Annotated[Where, Depends(_narrowed)]
 ConversationId = Annotated[str, Path(description="The conversation's id.")]
 
 
-def number(value: object) -> object:
-    """Return a value of JSON that must be a number: neither `true` nor a text, which pydantic would convert.
-
-    For `field_validator("name", mode="before")`. Raises ValueError.
-    """
-    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
-        return value
-    raise ValueError("it must be a number")
-
-
 class StrictBody(BaseModel):
     """A request body that refuses unknown fields."""
 

@@ -21,7 +21,7 @@ import asyncio
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, Unpack
+from typing import TYPE_CHECKING, Concatenate, Literal, ParamSpec, TypeVar, Unpack
 
 from sqlalchemy import Connection
 
@@ -174,13 +174,11 @@ def clean(text: str, limit: int, param: str) -> str:
     return text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")
 
 
-def checked_name(name: str) -> str:
-    """`name` if a collection may be called so. Raises InvalidRequest."""
+def checked_name(name: str, kind: Literal["collection", "group"] = "collection") -> str:
+    """`name` if a collection, or a group, may be called so. Raises InvalidRequest."""
     if not is_name(name):
         raise InvalidRequest(
-            f"This cannot be a collection's name: use {NAME_RULE}.",
-            code="invalid_collection_name",
-            param="collection",
+            f"This cannot be a {kind}'s name: use {NAME_RULE}.", code=f"invalid_{kind}_name", param=kind
         )
     return name
 
@@ -197,13 +195,6 @@ def checked_filter(where: Where | None) -> Where | None:
     if len(where) > MAX_FILTER_KEYS or values > MAX_FILTER_VALUES:
         raise InvalidRequest(f"A filter may have {MAX_FILTER_KEYS} keys and {MAX_FILTER_VALUES} values.", param="where")
     return where
-
-
-def checked_group(group: str) -> str:
-    """`group` if one may be called so. Raises InvalidRequest."""
-    if not is_name(group):
-        raise InvalidRequest(f"This cannot be a group's name: use {NAME_RULE}.", code="invalid_group", param="group")
-    return group
 
 
 S = TypeVar("S", bound="ServiceBase")

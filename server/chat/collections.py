@@ -25,7 +25,6 @@ from server.chat.base import (
     NotFound,
     ServiceBase,
     Unavailable,
-    checked_group,
     checked_name,
     clean,
     no_collection,
@@ -39,17 +38,10 @@ from server.chat.documents import (
     DocumentImage,
     DocumentSummary,
     DocumentText,
-    LinkView,
-    MarkerView,
     PassagePage,
-    ReferenceView,
-    cited_documents,
+    document_text,
     draw,
-    linked_documents,
-    linked_spans,
-    markers,
     read_image,
-    references,
     shown_in,
 )
 from server.chat.loaded_models import CollectionSummary
@@ -270,7 +262,7 @@ class CollectionService(ServiceBase):
         Raises NotFound for one of others.
         """
         if group:
-            checked_group(group)
+            checked_name(group, "group")
         granted = await self._read(schema.groups_of, name)
         there = await run_blocking(lambda: self.core.opened.exists(name))
         if granted or there:
@@ -429,30 +421,7 @@ class CollectionService(ServiceBase):
     async def document(self, collection: str, document_id: str) -> DocumentText:
         """A document's text as it was indexed. Raises NotFound."""
         opened, key = await self._opened(collection), clean(document_id, MAX_ID_CHARS, "document_id")
-
-        def read() -> DocumentText:
-            document, infos = opened.document(key), opened.documents()
-            entries = references(document)
-            cited = cited_documents(key, entries, infos) if entries else []
-            return DocumentText(
-                id=document.id,
-                title=document.title,
-                source=str(document.metadata.get("source", document.id)),
-                text=document.text,
-                sections=document.sections,
-                references=tuple(
-                    ReferenceView(text=text, document_id=document)
-                    for text, document in zip(entries, cited, strict=True)
-                ),
-                markers=tuple(MarkerView(start=a, end=b, reference=n) for a, b, n in markers(document.text, entries)),
-                links=linked_documents(document, infos),
-                linked=tuple(
-                    LinkView(start=a, end=b, document_id=to, anchor=anchor)
-                    for a, b, to, anchor in linked_spans(document, infos)
-                ),
-            )
-
-        return await run_blocking(read)
+        return await run_blocking(lambda: document_text(opened.document(key), opened.documents()))
 
     @requires("read")
     async def passages(self, collection: str, document_id: str, *, offset: int = 0, limit: int = 50) -> PassagePage:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import regex
@@ -24,9 +23,6 @@ from index.records import DocumentInfo
 from server.chat.base import Conflict, NotFound, Unavailable
 from server.store.records import View
 from text.words import words
-
-if TYPE_CHECKING:
-    pass
 
 
 class DocumentSummary(View):
@@ -131,23 +127,35 @@ _LEAST_TITLE = 3
 """Words of a title that is looked for in references."""
 
 
-def references(document: Document) -> list[str]:
-    """The entries of a document's list of references."""
-    return str(document.metadata.get(REFERENCES, "")).splitlines()
+def document_text(document: Document, infos: Sequence[DocumentInfo]) -> DocumentText:
+    """A document as it is read, among the `infos` of its collection."""
+    entries = str(document.metadata.get(REFERENCES, "")).splitlines()
+    cited = cited_documents(document.id, entries, infos) if entries else []
+    return DocumentText(
+        id=document.id,
+        title=document.title,
+        source=str(document.metadata.get("source", document.id)),
+        text=document.text,
+        sections=document.sections,
+        references=tuple(ReferenceView(text=text, document_id=to) for text, to in zip(entries, cited, strict=True)),
+        markers=tuple(markers(document.text, entries)),
+        links=linked_documents(document, infos),
+        linked=tuple(linked_spans(document, infos)),
+    )
 
 
-def markers(text: str, entries: Sequence[str]) -> list[tuple[int, int, int]]:
-    """The places of a text that name one of the entries, in their order: start, end, and the entry's number from 0.
+def markers(text: str, entries: Sequence[str]) -> list[MarkerView]:
+    """The places of a text that name one of the entries, in their order.
 
     `12` in `[12]` is one, and `Smith and Jones, 2019`.
     """
     labels = {(match[1] or match[2]).strip(): n for n, entry in enumerate(entries) if (match := _LABEL.match(entry))}
-    markers = list[tuple[int, int, int]]()
+    markers = list[MarkerView]()
     for bracket in _BRACKETS.finditer(text) if labels else ():
         for part in _PART.finditer(text, *bracket.span(1)):
             name = regex.split(r"[–-]", part.group())[0].strip()
             if (n := labels.get(part.group().strip(), labels.get(name))) is not None:
-                markers.append((*part.span(), n))
+                markers.append(MarkerView(start=part.start(), end=part.end(), reference=n))
     authors = [(*_authors(entry), n) for n, entry in enumerate(entries)]
     for match in _NAMED.finditer(text) if entries else ():
         named, year = regex.findall(NAME, match[1]), match[2]
@@ -157,8 +165,8 @@ def markers(text: str, entries: Sequence[str]) -> list[tuple[int, int, int]]:
             if year in years and named[0] in first and all(name in every for name in named[1:])
         ]
         if fitting:
-            markers.append((*match.span(), min(fitting)[1]))
-    return sorted(markers)
+            markers.append(MarkerView(start=match.start(), end=match.end(), reference=min(fitting)[1]))
+    return sorted(markers, key=lambda marker: marker.start)
 
 
 def _authors(entry: str) -> tuple[list[str], list[str], set[str]]:
@@ -203,8 +211,8 @@ def _paths(path: str, own: str) -> Iterator[str]:
     yield from (beside.removesuffix(".html") + kind for kind in (".md", ".rst"))
 
 
-def linked_spans(document: Document, infos: Sequence[DocumentInfo]) -> list[tuple[int, int, str, str]]:
-    """The stretches of a text that were links to documents of the collection: start, end, document, and the anchor."""
+def linked_spans(document: Document, infos: Sequence[DocumentInfo]) -> list[LinkView]:
+    """The stretches of a text that were links to documents of the collection."""
     try:
         links = [(int(a), int(b), str(href)) for a, b, href in json.loads(str(document.metadata.get(LINKS, "[]")))]
     except (ValueError, TypeError):
@@ -219,7 +227,7 @@ def linked_spans(document: Document, infos: Sequence[DocumentInfo]) -> list[tupl
         return _target(href, document.id, ids, sources), unquote(href.partition("#")[2])
 
     targets = ((a, b, *target(href)) for a, b, href in links)
-    return [link for link in targets if link[2]]
+    return [LinkView(start=a, end=b, document_id=to, anchor=anchor) for a, b, to, anchor in targets if to]
 
 
 def _labels(info: DocumentInfo) -> dict[str, object]:

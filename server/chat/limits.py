@@ -11,9 +11,10 @@ import asyncio
 import logging
 import math
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Protocol, TypeVar, get_args
+from typing import TYPE_CHECKING, TypeVar, get_args
 
 from server.access import DIAGNOSIS, LOCAL, Principal
 from server.chat.base import LimitReached, QueueFull
@@ -108,25 +109,24 @@ class PrincipalLimits:
         return self._counter
 
 
-class Counter(Protocol):
+class Counter(ABC):
     """Where requests and tokens are counted; `problem` is why this process counts by itself although it should not."""
 
-    problem: str
+    problem = ""
 
+    @abstractmethod
     async def count(self, work: Callable[[FixedWindowRateLimiter], Awaitable[T]]) -> T:
         """Return the result of `work` on the counters."""
 
-    async def look(self) -> None:
+    async def look(self) -> None:  # noqa: B027 (most have nothing to ask)
         """Ask whether the counters answer, and set `problem`."""
 
-    async def close(self) -> None:
+    async def close(self) -> None:  # noqa: B027
         """Let go of the connections."""
 
 
-class OwnCounter:
+class OwnCounter(Counter):
     """Counts in this process."""
-
-    problem = ""
 
     def __init__(self) -> None:
         from limits.aio.storage import MemoryStorage
@@ -142,12 +142,6 @@ class OwnCounter:
             await self._limiter.storage.reset()
         self._wall = wall
         return await work(self._limiter)
-
-    async def look(self) -> None:
-        """Do nothing: this process answers."""
-
-    async def close(self) -> None:
-        """Do nothing: there are no connections."""
 
 
 def _window(quota: int, seconds: int = WINDOW_SECONDS) -> RateLimitItem:

@@ -36,7 +36,7 @@ NAMED = [
     ],
 )
 def test_markers_name_their_entries(entries: list[str], text: str, expected: list[tuple[str, int]]) -> None:
-    assert [(text[start:end], n) for start, end, n in markers(text, entries)] == expected
+    assert [(text[one.start : one.end], one.reference) for one in markers(text, entries)] == expected
 
 
 def info(name: str, title: str = "", source: str = "") -> DocumentInfo:
@@ -70,7 +70,7 @@ def test_words_that_were_links_lead_to_documents_of_the_collection() -> None:
     infos = [info(name) for name in ("guide/a.html", "guide/b.html", "guide/more/index.html", "top.rst")]
     kept = [[0, 1, "b.html#part"], [2, 3, "more/"], [4, 5, "/top"], [6, 7, "gone.html"], [8, 9, "#here"]]
     document = Document("guide/a.html", "A", "b m t g h", (), {LINKS: json.dumps(kept)})
-    assert linked_spans(document, infos) == [
+    assert [tuple(dict(span).values()) for span in linked_spans(document, infos)] == [
         (0, 1, "guide/b.html", "part"),
         (2, 3, "guide/more/index.html", ""),
         (4, 5, "top.rst", ""),

@@ -128,11 +128,6 @@ class Calls:
         open_to_choice = {field: values for field, values in fields.items() if len(values) > 1}
         return {"html": str(render("filters.html", fields=open_to_choice, names=_NAMES))}
 
-    async def follow_ups(self, id: str) -> Answer:
-        """→ `{html}` of questions to go on with after the turn `id`; empty where none is known to be answered."""
-        questions = await self._service.suggestions.follow_ups(id)
-        return {"html": str(render("followups.html", questions=[question.question for question in questions]))}
-
     async def below_turn(self, id: str) -> Answer:
         """→ `{html}` of what plugins show below the turn `id`."""
         plugins = switched_on(self._service.settings.plugins)

@@ -9,13 +9,14 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query, Request
-from pydantic import ConfigDict, Field, StrictInt, model_validator
+from pydantic import ConfigDict, Field, model_validator
 from starlette.responses import Response
 
 from index.documents import Where
 from server.api.dependencies import (
     EVENTS,
     ConversationId,
+    JsonInt,
     Listing,
     Service,
     StrictBody,
@@ -209,7 +210,7 @@ class SearchRequest(StrictBody):
     query: str = Field(description="The question as typed.", min_length=1, pattern=r"\S")
     collection: str = Field(default="", description="Empty: the default collection.")
     history: list[Message] = Field(default=[], description="Oldest first.")
-    k: StrictInt = Field(default=10, ge=1, le=200, description="Passages wanted.")
+    k: JsonInt = Field(default=10, ge=1, le=200, description="Passages wanted.")
     where: Where | None = Field(default=None, description="Only passages whose metadata has these values.")
     search_for: str | None = Field(default=None, description="Search for this instead of the rewritten question.")
 

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Generic, TypeVar, cast
 from fastapi import Depends, FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from sse_starlette.sse import SendTimeoutError
 from starlette.datastructures import Headers
@@ -260,6 +260,17 @@ async def _narrowed(
 _WHERE: TypeAdapter[Where] = TypeAdapter(Where)
 Narrowed = Annotated[Where, Depends(_narrowed)]
 ConversationId = Annotated[str, Path(description="The conversation's id.")]
+
+
+def _number(value: object) -> object:
+    """Return a value of JSON that must be a number: neither `true` nor a text, which pydantic would convert."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    raise ValueError("it must be a number")
+
+
+JsonInt = Annotated[int, BeforeValidator(_number)]
+JsonFloat = Annotated[float, BeforeValidator(_number)]
 
 
 class StrictBody(BaseModel):

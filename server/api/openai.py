@@ -12,11 +12,20 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Request
-from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from index.documents import Where
-from server.api.dependencies import EVENTS, Service, TurnStream, error_body, event_bytes, while_connected
+from server.api.dependencies import (
+    EVENTS,
+    JsonFloat,
+    JsonInt,
+    Service,
+    TurnStream,
+    error_body,
+    event_bytes,
+    while_connected,
+)
 from server.chat import (
     ChatError,
     CitationEvent,
@@ -98,12 +107,12 @@ class CompletionRequest(_Tolerant):
     messages: list[ChatMessage] = Field(min_length=1, description="The conversation, oldest first, the question last.")
     stream: bool | None = Field(default=False, description="Answer as server-sent events.")
     stream_options: StreamOptions | None = None
-    max_tokens: StrictInt | None = Field(
+    max_tokens: JsonInt | None = Field(
         default=None, ge=1, description="Longest answer; may only lower the server's limit."
     )
-    max_completion_tokens: StrictInt | None = Field(default=None, ge=1, description="The newer name of `max_tokens`.")
-    temperature: StrictFloat | None = Field(default=None, ge=0, le=2, description="Checked; the server's own is used.")
-    top_p: StrictFloat | None = Field(default=None, ge=0, le=1, description="Checked; the server's own is used.")
+    max_completion_tokens: JsonInt | None = Field(default=None, ge=1, description="The newer name of `max_tokens`.")
+    temperature: JsonFloat | None = Field(default=None, ge=0, le=2, description="Checked; the server's own is used.")
+    top_p: JsonFloat | None = Field(default=None, ge=0, le=1, description="Checked; the server's own is used.")
 
     n: Literal[1] | None = Field(default=1, description="One answer is given.")
     anaphora: Options | None = None

@@ -1,4 +1,4 @@
-"""`SuggestionService`: questions to begin with and to go on with, among the headings of documents."""
+"""`SuggestionService`: questions to begin with, among the headings of documents."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ TRIED = 16
 SECONDS = 4.0
 FOUND = 3
 """Passages among which the section must be."""
-EXAMPLES, FOLLOW_UPS = 4, 3
+EXAMPLES = 4
 
 
 def candidates_of(
@@ -150,7 +150,7 @@ class SuggestionService(ServiceBase):
                 if key not in self.core.suggested:
                     cited = await self._read(turns.cited_most, name, time.time() - CITED_SECONDS)
                     candidates = await run_blocking(partial(candidates_of, opened, where, cited))
-                    suggestions = await self._answered(name, ownership.group, candidates, EXAMPLES, where)
+                    suggestions = await self._answered(name, ownership.group, candidates, where)
                     same = {
                         old: was for old, was in self.core.suggested.items() if old[0] != name or old[:3] == key[:3]
                     }
@@ -170,48 +170,14 @@ class SuggestionService(ServiceBase):
             fields = self.core.settings.server.filters.get(name, ())
             return {field: _choices(await run_blocking(partial(opened.metadata_values, field))) for field in fields}
 
-    @requires("ask")
-    async def follow_ups(self, turn_id: str) -> list[Suggestion]:
-        """Headings that are questions, of sections that a turn found or next to the cited ones, and did not use.
-
-        Raises NotFound.
-        """
-        turn = await self._turn(turn_id)
-        if turn.status not in ("answered", "quoted") or turn.done is None or turn.evidence is None:
-            return []
-        ownership, cited = await self.existing(turn.collection), {c.passage_id for c in turn.done.citations}
-        used = [passage for passage in turn.evidence.passages if passage.passage_id in cited]
-        used_sections = {(passage.document_id, tuple(passage.heading)) for passage in used}
-        places = [(p.document_id, p.title, tuple(p.heading)) for p in turn.evidence.passages]
-        with index_errors():
-            opened = await run_blocking(lambda: self.core.opened.get(turn.collection))
-            for document_id in dict.fromkeys(passage.document_id for passage in used[:2]):
-                document = await run_blocking(lambda: opened.document(document_id))  # noqa: B023
-                near = [
-                    n for n, section in enumerate(document.sections) if (document_id, section.heading) in used_sections
-                ]
-                for n in sorted(
-                    {m for at in near for m in (at + 1, at - 1, at + 2) if 0 <= m < len(document.sections)}
-                ):
-                    places.append((document_id, document.title, document.sections[n].heading))
-            seen = {turn.question.casefold()}
-            candidates = [
-                proposed
-                for place in dict.fromkeys(places)
-                if (place[0], place[2]) not in used_sections
-                and (proposed := suggestion(*place))
-                and proposed.question.casefold() not in seen
-            ]
-            return await self._answered(turn.collection, ownership.group, candidates, FOLLOW_UPS, turn.where)
-
     async def _answered(
-        self, collection: str, group: str, candidates: Sequence[Suggestion], count: int, where: Where
+        self, collection: str, group: str, candidates: Sequence[Suggestion], where: Where
     ) -> list[Suggestion]:
         """The first of the candidates that would be answered from their own section, within a filter."""
         search = await self.core.engine.search(group)
         until, suggestions = time.monotonic() + SECONDS, list[Suggestion]()
         for candidate in candidates[:TRIED]:
-            if len(suggestions) == count or time.monotonic() > until:
+            if len(suggestions) == EXAMPLES or time.monotonic() > until:
                 break
             if await asyncio.to_thread(is_answered, search, collection, candidate, where):
                 suggestions.append(candidate)

@@ -508,7 +508,6 @@ CALLS: dict[str, dict[str, Any]] = {
     "show_version": {"id": "{conversation}", "turn": "{asked}"},
     "welcome": {"id": "{collection}"},
     "filters": {"id": "{collection}"},
-    "follow_ups": {"id": "{asked}"},
     "rate": {"turn": "{stateless}", "rating": "up"},
     "note_opened": {"turn": "{stateless}", "source": 1},
     "below_turn": {"id": "{asked}"},

@@ -131,7 +131,7 @@ async function open(id) {
   resume();
   settle();
   toEnd();
-  suggest();
+  offer();
 }
 // Draw the last turn on if it is still being answered.
 function resume() {
@@ -177,19 +177,6 @@ async function offer() {
   place.innerHTML = answer.html;
   if (follow) toEnd();
 }
-// Questions to go on with, below the last turn alone.
-async function suggest() {
-  const article = turns.lastElementChild, id = article?.dataset.turn;
-  offer();
-  turns.querySelectorAll('[data-part="follow-ups"]').forEach((one) => one.replaceChildren());
-  if (!id || running || question.disabled || !["answered", "quoted"].includes(article.dataset.state)) return;
-  const answer = await server.follow_ups({ id }).catch(() => null);
-  const place = article.querySelector('[data-part="follow-ups"]');
-  if (!answer?.html || article !== turns.lastElementChild || running || !place) return;
-  const follow = atEnd();
-  place.innerHTML = answer.html;
-  if (follow) toEnd();
-}
 async function version(id) {
   if (running) return;
   const answer = await anaphora.call(server, "show_version", { id: conversation, turn: id });
@@ -199,7 +186,7 @@ async function version(id) {
   const article = [...turns.children].find((turn) => turn.dataset.turn === id);
   showSources(article);
   article?.querySelector('[data-action="version"]:not(:disabled)')?.focus({ preventScroll: true });
-  suggest();
+  offer();
   say(article?.querySelector(".versions")?.getAttribute("aria-label") || "");
   anaphora.emit("changed");
 }
@@ -240,7 +227,6 @@ async function ask(text, { place = null, searchFor = null } = {}) {
     }
   }
   part("welcome").replaceChildren();
-  turns.querySelectorAll('[data-part="follow-ups"]').forEach((one) => one.replaceChildren());
   const article = make("article", null, { class: "turn", "data-state": "running" }, make("div", null, { class: "question" }, make("p", text, { class: "asked" })));
   turns.appendChild(article);
   if (instead) article.dataset.instead = instead;
@@ -312,7 +298,7 @@ async function look(broken) {
   showSources(turns.lastElementChild);
   resume();
   settle();
-  suggest();
+  offer();
   anaphora.emit("changed");
   return true;
 }
@@ -376,7 +362,7 @@ function draw(picture) {
   say(article.dataset.state === "failed" ? t("The answer failed.") : t("The answer is complete."));
   settle();
   anaphora.emit("changed");
-  suggest();
+  offer();
 }
 
 function edit(article) {

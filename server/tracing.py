@@ -1,7 +1,7 @@
 """Trace turns: record a turn, make its stored trace when it ends, export its spans; and the metrics for Prometheus.
 
-Spans are begun with `text.recorder`; requests have theirs in `server.api.app`. `server.store` stores traces. Each
-service has a registry of metrics of its own, never the global one.
+Spans are begun with `text.recorder`. `server.store` stores traces. Each service has a registry of metrics of its own,
+never the global one.
 
 A trace tells its own tree (`server.store.records`); `calls` tells it flat, and `differences` compares two, call by
 call.

@@ -51,7 +51,7 @@ def create_app(service: ChatService, settings: Settings) -> FastAPI:
         with_keys=settings.needs_sign_in,
         middleware=[
             Middleware(RequestLanguage),
-            Middleware(RequestWatch, metrics=core.metrics, tracing=core.tracing),
+            Middleware(RequestWatch, metrics=core.metrics),
             *door(settings, core.database),
             Middleware(RequestLimit, limits=core.limits),
             Middleware(MountedErrors),

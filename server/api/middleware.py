@@ -1,4 +1,4 @@
-"""Middleware of every request: a proxy's headers, names and origins, lengths, headers for browsers, language, spans.
+"""Middleware of every request: a proxy's headers, names and origins, lengths, headers for browsers, language, counts.
 
 The Host header must name this machine or a trusted host, so that a web page elsewhere cannot reach the server by a name
 of its own (DNS rebinding); only a server for others, to which no trusted hosts were told, answers to any name. No page
@@ -8,12 +8,10 @@ of another origin may change or read anything: it may only link here.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import urlsplit
 
-from opentelemetry import context, trace
-from opentelemetry.trace import INVALID_SPAN, Span, SpanKind, Status, StatusCode
+from opentelemetry import context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -24,7 +22,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from server.api.dependencies import error_response, is_api
 from server.plugins import paths
 from server.settings import is_loopback
-from server.tracing import Metrics, Tracing
+from server.tracing import Metrics
 from text.languages import speak, wanted
 
 _REMOVED = (b"forwarded", b"x-real-ip", b"x-gradio-server")
@@ -281,20 +279,18 @@ class RequestLanguage:
 
 
 TRACED = "/v1/"
-"""Paths below it are traced; health checks and the page's files are not."""
+"""Below it a request may belong to a caller's trace; health checks and the page's files do not."""
 
 
 class RequestWatch:
     """Counts requests by route and status, and makes a caller's trace the current one.
 
-    A route is its pattern, so that no text from outside is a label. Where spans are sent to a collector, a request has
-    its own.
+    A route is its pattern, so that no text from outside is a label.
     """
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, tracing: Tracing) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app = app
         self._metrics = metrics
-        self._tracing = tracing
         self._propagator = TraceContextTextMapPropagator()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -309,35 +305,10 @@ class RequestWatch:
                 status = message["status"]
             await send(message)
 
-        with self._traced(scope) as span:
-            try:
-                await self._app(scope, receive, watched)
-            finally:
-                route = getattr(scope.get("route"), "path", "")
-                self._metrics.requests.labels(route or "other", str(status)).inc()
-                span.set_attribute("http.response.status_code", status)
-                if status >= 500:
-                    span.set_status(Status(StatusCode.ERROR))
-                if route:
-                    span.update_name(f"{scope['method']} {route}")
-                    span.set_attribute("http.route", route)
-
-    @contextmanager
-    def _traced(self, scope: Scope) -> Iterator[Span]:
-        """Yield the request's span, which records nothing where spans go nowhere."""
-        headers, method = Headers(scope=scope), scope["method"]
-        if not scope["path"].startswith(TRACED):
-            yield INVALID_SPAN
-            return
-        caller = self._propagator.extract(headers) if "traceparent" in headers else context.Context()
-        if self._tracing.exports:
-            about = {"http.request.method": method, "url.path": scope["path"]}
-            span = self._tracing.tracer.start_span(method, caller, SpanKind.SERVER, about)
-            with trace.use_span(span, end_on_exit=True):
-                yield span
-            return
-        token = context.attach(caller)
+        caller = Headers(scope=scope) if scope["path"].startswith(TRACED) else {}
+        token = context.attach(self._propagator.extract(caller, context.Context()))
         try:
-            yield INVALID_SPAN
+            await self._app(scope, receive, watched)
         finally:
             context.detach(token)
+            self._metrics.requests.labels(getattr(scope.get("route"), "path", "") or "other", str(status)).inc()

@@ -52,26 +52,18 @@ class ChatError(Exception):
 
 
 class InvalidRequest(ChatError):
-    """The request cannot be answered as it stands."""
-
     code = "invalid_request"
 
 
 class Forbidden(ChatError):
-    """The role of whoever asks does not allow it."""
-
     code = "forbidden"
 
 
 class NotFound(ChatError):
-    """No such conversation, turn, collection, document or job."""
-
     code = "not_found"
 
 
 class TooLarge(ChatError):
-    """An upload is larger than the settings allow."""
-
     code = "too_large"
 
 
@@ -84,26 +76,18 @@ class TooManyRequests(ChatError):
 
 
 class QueueFull(TooManyRequests):
-    """Too many turns are waiting already."""
-
     code = "queue_full"
 
 
 class LimitReached(TooManyRequests):
-    """Raised if the principal reached a limit; the message names it."""
-
     code = "rate_limit_exceeded"
 
 
 class Conflict(ChatError):
-    """The thing exists already, or is busy with something else."""
-
     code = "conflict"
 
 
 class Unavailable(ChatError):
-    """A model or the disk is not usable now."""
-
     code = "unavailable"
 
 

@@ -32,7 +32,7 @@ def test_a_turn_joins_the_trace_of_its_caller_and_takes_the_model_along(running:
     assert llm.headers[-1]["traceparent"] == f"00-{CALLER}-{steps['generate']['id']}-01"
 
 
-def test_at_a_collector_the_request_stands_between_its_caller_and_the_turn(
+def test_at_a_collector_the_turn_stands_below_its_caller(
     serve: Any, settings_for: Any, llm: Any, monkeypatch: Any
 ) -> None:
     from server.chat import service
@@ -45,11 +45,9 @@ def test_at_a_collector_the_request_stands_between_its_caller_and_the_turn(
     unsampled = ask(running, traceparent("a" * 32, flags="00"))
     running.stop()
     spans = {span.name: span for span in exporter.get_finished_spans() if span.context.trace_id == int(CALLER, 16)}
-    request, turn = spans["POST /v1/chat/completions"], spans["turn"]
+    turn = spans["turn"]
 
-    assert request.parent.span_id == int(CALLERS_SPAN, 16)
-    assert request.attributes["http.response.status_code"] == 200
-    assert turn.parent.span_id == request.context.span_id
+    assert turn.parent.span_id == int(CALLERS_SPAN, 16)
     assert f"{turn.context.span_id:016x}" == stored["span_id"]
     assert all(spans[step["name"]].parent.span_id == turn.context.span_id for step in stored["steps"])
     # A caller that samples its trace out gets none of it sent; it is stored all the same.

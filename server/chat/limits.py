@@ -59,7 +59,7 @@ class PrincipalLimits:
     async def require_tokens(self, who: Principal) -> None:
         """Raises LimitReached where earlier turns have spent the tokens of this minute."""
         if quota := self.quota(who, "tokens_per_minute"):
-            remaining, seconds = await self._window(_window(quota), "tokens", who.account)
+            remaining, seconds = await self._window(_limit(quota), "tokens", who.account)
             if remaining <= 0:
                 raise _reached(f"{quota:,} tokens a minute are allowed", "tokens_per_minute", seconds)
 
@@ -70,7 +70,7 @@ class PrincipalLimits:
 
     async def hit(self, name: str, key: str, quota: int, *, seconds: int = WINDOW_SECONDS, cost: int = 1) -> int:
         """Count `cost` for the limit `name`, or a plugin's own; return in how many seconds there is room, 0 if now."""
-        item = _window(quota, seconds)
+        item = _limit(quota, seconds)
         if await self._count(lambda counter: counter.hit(item, name, key, cost=cost)):
             return 0
         _, left = await self._window(item, name, key)
@@ -144,7 +144,7 @@ class OwnCounter(Counter):
         return await work(self._limiter)
 
 
-def _window(quota: int, seconds: int = WINDOW_SECONDS) -> RateLimitItem:
+def _limit(quota: int, seconds: int = WINDOW_SECONDS) -> RateLimitItem:
     from limits import RateLimitItemPerSecond
 
     return RateLimitItemPerSecond(quota, seconds)

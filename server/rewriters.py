@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from index.errors import ModelUnavailable
-from rewriter.load import REWRITERS, Serving, describe, load_rewriter, packaged_folder
+from rewriter.load import REWRITERS, Serving, load_rewriter, packaged_folder
 from rewriter.protocol import PassThroughRewriter, Rewriter, RunError
 from rewriter.runs import PROMOTED, promoted_folder
 from server.settings import Settings

@@ -20,7 +20,6 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from server.api.conversations import HistoryMessage
 from server.chat import (
     ChatError,
     ChatService,
@@ -57,13 +56,9 @@ _TYPED = "The question as the person typed it; it may be a follow-up."
 
 
 class _ToolConversation(_ToolArguments):
-    history: list[HistoryMessage] = Field(
-        default=[], description="What was said before, oldest first: follow-ups lean on it."
+    history: tuple[Message, ...] = Field(
+        default=(), description="What was said before, oldest first: follow-ups lean on it."
     )
-
-    @property
-    def said(self) -> tuple[Message, ...]:
-        return tuple(Message(message.role, message.text) for message in self.history)
 
 
 class SearchTool(_ToolConversation):
@@ -76,7 +71,7 @@ class SearchTool(_ToolConversation):
 
     async def run(self, service: ChatService) -> dict[str, Any]:
         """The passages found, and what was searched for."""
-        result = await service.turns.search(self.query, collection=self.collection, history=self.said, k=self.k)
+        result = await service.turns.search(self.query, collection=self.collection, history=self.history, k=self.k)
         return {
             "searched_for": clean(result.rewrite.text),
             "passages": [_passage(passage) for passage in result.passages],
@@ -96,7 +91,7 @@ class AskTool(_ToolConversation):
     async def run(self, service: ChatService) -> dict[str, Any]:
         """The answer, its status, the passages it cites, and what may be meant where it asks back."""
         evidence: list[Evidence] = []
-        request = TurnRequest(question=self.question, collection=self.collection, history=self.said)
+        request = TurnRequest(question=self.question, collection=self.collection, history=self.history)
         async for event in service.turns.ask(request):
             if isinstance(event, EvidenceEvent):
                 evidence = event.passages

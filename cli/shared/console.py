@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, TypeAlias
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.table import Table
-from rich.text import Text
 
 from text.progress import progress_reporter
 from text.sanitize import is_showable, sanitize_text
@@ -63,7 +62,7 @@ Draw: TypeAlias = Callable[[str, int, int], None]
 """Tells how far something is: what, how much is done, and how much there is (0: not known yet)."""
 
 
-def _lines(console: Console, unit: str) -> Draw:
+def _lines(console: Console) -> Draw:
     """Return a callback that prints a line as a stage begins, and then one each half minute."""
     told: dict[str, float] = {}
 
@@ -71,40 +70,28 @@ def _lines(console: Console, unit: str) -> Draw:
         now = time.monotonic()
         if now - told.get(what, float("-inf")) >= REPORT_SECONDS:
             told[what] = now
-            console.print(f"{what}: {done:,} of {total:,}{unit}" if total else f"{what}: {done:,}{unit}")
+            console.print(f"{what}: {done:,} of {total:,}" if total else f"{what}: {done:,}")
 
     return tell
 
 
 @contextmanager
-def bars(console: Console, unit: str = "") -> Iterator[Draw]:
-    """Return a callback that draws a progress bar: done and total, rate, times.
-
-    Where there is no terminal to draw on it prints lines instead. `unit` is put behind numbers, with a blank in front.
-    """
+def bars(console: Console) -> Iterator[Draw]:
+    """Return a callback that draws a progress bar with times; where there is no terminal it prints lines instead."""
     if not console.is_terminal:
-        yield _lines(console, unit)
+        yield _lines(console)
         return
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
         Progress,
-        ProgressColumn,
-        Task,
         TextColumn,
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
 
-    class Rate(ProgressColumn):
-        """Finished things a second."""
-
-        def render(self, task: Task) -> Text:
-            speed = task.finished_speed or task.speed
-            return Text("" if speed is None else f"{speed:,.1f}{unit}/s", style="dim")
-
     what = TextColumn("{task.description}", markup=False)
-    columns = (what, BarColumn(), MofNCompleteColumn(), Rate(), TimeElapsedColumn(), TimeRemainingColumn())
+    columns = (what, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as drawn:
         tasks: dict[str, TaskID] = {}
 

@@ -63,15 +63,15 @@ def test_where_there_is_no_terminal_a_line_each_half_minute_tells_how_far_it_is(
     console.file = StringIO()
     clock = count(0, 2)
     monkeypatch.setattr("cli.shared.console.time", SimpleNamespace(monotonic=lambda: next(clock)))
-    with bars(console, " MB") as draw:
+    with bars(console) as draw:
         for done in range(0, 400, 10):
             draw("model", done, 1000)
         draw("saving", 0, 0)
     assert said(console).splitlines() == [
-        "model: 0 of 1,000 MB",
-        "model: 150 of 1,000 MB",
-        "model: 300 of 1,000 MB",
-        "saving: 0 MB",
+        "model: 0 of 1,000",
+        "model: 150 of 1,000",
+        "model: 300 of 1,000",
+        "saving: 0",
     ]
 
 

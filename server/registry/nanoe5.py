@@ -124,7 +124,7 @@ _BLOCK = 32
 _BLOCK_BYTES = 2 + _BLOCK // 2
 _CONTRIB = "com.microsoft"
 _DOMAINS = {"": 17, _CONTRIB: 1}
-_WAVE_DASH, _PRIVATE = "\uff5e", "\ue000"
+TEMPLATE = Path(__file__).with_name("xlm_roberta.json")
 
 
 @dataclass(frozen=True)
@@ -213,52 +213,15 @@ def write_tokenizer(packed: PackedModel, path: Path) -> None:
 
     SentencePiece's rules `nmt_nfkc` are those of `Nmt` and `NFKC`, but for the wave dash, which they leave alone.
     """
-    special = [n for n, (text, _) in enumerate(packed.pieces) if text in ("<s>", "<pad>", "</s>", "<unk>", "<mask>")]
-    begin, end = ({"SpecialToken": {"id": text, "type_id": 0}} for text in ("<s>", "</s>"))
-    first, second = ({"Sequence": {"id": name, "type_id": 0}} for name in "AB")
+    content = json.loads(TEMPLATE.read_text("utf-8"))
     ids = {text: n for n, (text, _) in enumerate(packed.pieces)}
+    special = sorted(ids[text] for text in ("<s>", "<pad>", "</s>", "<unk>", "<mask>") if text in ids)
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
-    content = json.dumps(
-        {
-            "version": "1.0",
-            "truncation": None,
-            "padding": None,
-            "added_tokens": [{"id": n, "content": packed.pieces[n][0], **flags, "special": True} for n in special],
-            "normalizer": {
-                "type": "Sequence",
-                "normalizers": [
-                    _replacing(_WAVE_DASH, _PRIVATE),
-                    {"type": "Nmt"},
-                    {"type": "NFKC"},
-                    _replacing(_PRIVATE, _WAVE_DASH),
-                ],
-            },
-            "pre_tokenizer": {
-                "type": "Sequence",
-                "pretokenizers": [
-                    {"type": "WhitespaceSplit"},
-                    {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True},
-                ],
-            },
-            "post_processor": {
-                "type": "TemplateProcessing",
-                "single": [begin, first, end],
-                "pair": [begin, first, end, end, second, end],
-                "special_tokens": {
-                    text: {"id": text, "ids": [ids[text]], "tokens": [text]} for text in ("<s>", "</s>")
-                },
-            },
-            "decoder": None,
-            "model": {"type": "Unigram", "unk_id": packed.unknown, "vocab": packed.pieces, "byte_fallback": False},
-        },
-        ensure_ascii=False,
-        separators=(",", ":"),
-    )
-    path.write_text(content, "utf-8")
-
-
-def _replacing(text: str, other: str) -> dict[str, Any]:
-    return {"type": "Replace", "pattern": {"String": text}, "content": other}
+    content["added_tokens"] = [{"id": n, "content": packed.pieces[n][0], **flags, "special": True} for n in special]
+    for text, token in content["post_processor"]["special_tokens"].items():
+        token["ids"] = [ids[text]]
+    content["model"] |= {"unk_id": packed.unknown, "vocab": packed.pieces}
+    path.write_text(json.dumps(content, ensure_ascii=False, separators=(",", ":")), "utf-8")
 
 
 def write_model(packed: PackedModel, path: Path) -> None:

@@ -34,7 +34,6 @@ OURS = {*ROOMS, "tests", "benchmarks", "papers", "plugins"}
 MAY_LOAD = {
     "index/retriever.py": {"langchain_core"},
     "rewriter/conditional_training.py": {"torch"},
-    "rewriter/reranker_training.py": {"torch"},
     "rewriter/terms_training.py": {"torch"},
     "server/engines/streaming.py": {"langchain_core", "langchain_openai", "openai"},
     "ui/app.py": {"gradio"},

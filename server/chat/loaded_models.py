@@ -405,17 +405,16 @@ class Collections:
         return collection.sound if collection is not None else readable and name not in self._failed
 
     def delete(self, name: str) -> None:
-        """Close a collection and remove whatever lies there of it. Raises CollectionNotFound where that is nothing."""
+        """Forget a collection and remove whatever lies there of it. Raises CollectionNotFound where that is nothing."""
         from index.collection import delete_collection
 
         with self._lock:
             lock = self._locks.setdefault(name, threading.Lock())
         with lock:
-            collection = self._open.pop(name, None)
+            # Its files are closed with the last search that reads them.
+            self._open.pop(name, None)
             self._checked.pop(name, None)
             self._failed.pop(name, None)
-            if collection is not None:
-                collection.close()
             delete_collection(self.root, name)
 
     def close(self) -> None:

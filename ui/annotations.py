@@ -30,6 +30,8 @@ class Chip:
     shown: int
     key: int
     label: str
+    href: str = ""
+    """With it a link leads there, on a page without scripts."""
     attributed: bool = False
     """Whether the server matched the sentence to the source: the model itself cited nothing."""
 
@@ -253,11 +255,14 @@ def _start_tag(mark: Wrapping, *, first: bool) -> str:
 
 
 def chip_html(chip: Chip) -> Markup:
-    """The button that stands for a citation."""
+    """The button, or the link, that stands for a citation."""
     return Markup(
-        '<button type="button" class="{kind}" data-action="cite" data-source="{number}" data-citation="{key}"'
+        '<a class="{kind}" href="{href}" aria-label="Source {shown}: {label}" title="{label}">{shown}</a>'
+        if chip.href
+        else '<button type="button" class="{kind}" data-action="cite" data-source="{number}" data-citation="{key}"'
         ' aria-label="Source {shown}: {label}" title="{label}">{shown}</button>'
     ).format(
+        href=chip.href,
         kind="chip attributed" if chip.attributed else "chip",
         number=chip.number,
         shown=chip.shown,

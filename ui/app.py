@@ -76,7 +76,7 @@ def build(service: ChatService) -> gr.Blocks:
             elem_id="chat",
             server_functions=[
                 stop,
-                *calls("open_conversation show_version choose_model welcome filters"),
+                *calls("open_conversation show_version choose_model share unshare welcome filters"),
                 *calls("rate note_opened below_turn"),
                 *calls(" ".join(page_calls())),
             ],

@@ -80,6 +80,16 @@ class Calls:
         """→ `{model}`: who answers from now on."""
         return {"model": (await self._service.conversations.choose_model(id, model)).model}
 
+    async def share(self, id: str) -> Answer:
+        """→ `{share, path, days}`: a link by which anybody may read the conversation."""
+        share = await self._service.conversations.share(id)
+        return {"share": share.id, "path": share.path, "days": round((share.expires - share.created) / 86_400)}
+
+    async def unshare(self, id: str, turn: str) -> Answer:
+        """→ `{}`: take a link back; `turn` is the link's id."""
+        await self._service.conversations.revoke_share(id, turn)
+        return {}
+
     async def delete_conversation(self, id: str) -> Answer:
         """→ `{}`; one that is gone already is no error."""
         with suppress(NotFound):
@@ -87,7 +97,7 @@ class Calls:
         return {}
 
     async def list_collections(self) -> Answer:
-        """→ `{collections: [{name, documents, problem}], chosen, person, adding, workbench, models}`.
+        """→ `{collections: [{name, documents, problem}], chosen, person, adding, workbench, models, sharing}`.
 
         `person` is who can sign out, or empty; `adding` and `workbench` are what the role allows; `models` are those a
         conversation may be answered by, beside the usual one.
@@ -103,6 +113,7 @@ class Calls:
         chosen = default if default in listed or (adding and not listed) else next(iter(listed), "")
         person = who.name if who.id.startswith(_BY_SESSION) else ""
         more = {"person": person, "adding": adding, "workbench": self._service.admin.may("review"), "models": models}
+        more["sharing"] = bool(self._service.settings.server.share_days)
         return {"collections": names, "chosen": chosen, **more}
 
     async def welcome(self, id: str, where: Where | None = None) -> Answer:

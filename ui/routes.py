@@ -1,4 +1,4 @@
-"""Pages beside the chat: the workbench with its reports, the trace explorer.
+"""Pages beside the chat: the workbench with its reports, the trace explorer, shared conversations.
 
 A tab of the workbench is one row of `TABS`, a template `pages/workbench_NAME.html` that extends `workbench.html` and
 fills its block `content`, and a script `static/workbench_NAME.js`. The page itself holds nobody's content: its script
@@ -29,6 +29,7 @@ from server.api.dependencies import Service
 from server.chat import (
     Action,
     ChatService,
+    NotFound,
     ReplayChanges,
     RunGroup,
     Trace,
@@ -41,6 +42,7 @@ from text.languages import gettext, message, spoken, words
 from text.modules import MissingExtra
 from ui.safe_html import LONGEST, render_markdown
 from ui.templates import NO_STORE, page, static
+from ui.turns import TurnView
 
 router = APIRouter(include_in_schema=False)
 
@@ -51,6 +53,27 @@ async def locale() -> Response:
     catalogue = json.dumps(words(spoken()), ensure_ascii=False)
     script = f'window.anaphoraLanguage = "{spoken()}"; window.anaphoraWords = {catalogue};'
     return Response(script, media_type="text/javascript", headers=dict(NO_STORE))
+
+
+@router.get("/shared/{secret}")
+async def shared_conversation(secret: str, service: Service) -> HTMLResponse:
+    """A conversation as anybody with the link reads it."""
+    try:
+        shared = await service.conversations.open_shared(secret)
+    except NotFound:
+        shared = None
+    turns = [TurnView.of(turn, ratable=False, own=False) for turn in shared.messages] if shared else []
+    for n, turn in enumerate(turns, 1):
+        turn.anchors = f"source-{n}"
+    return page(
+        "shared.html",
+        {"script-src": "'none'"},
+        status=200 if shared else 404,
+        headers={**NO_STORE, "X-Robots-Tag": "noindex"},
+        shared=shared,
+        turns=turns,
+        style=Markup("".join(map(static, ("page.css", "workbench.css", "prose.css", "text.css", "shared.css")))),
+    )
 
 
 _HEADINGS = {

@@ -159,6 +159,8 @@ class TurnView:
     """Whether whoever looks may ask it anew."""
     versions: Sequence[str] = ()
     """The versions of the turn, oldest first."""
+    anchors: str = ""
+    """With it citations are links to `#ANCHORS-NUMBER`, for a page without scripts."""
 
     @classmethod
     def of(cls, stored: StoredTurn, *, ratable: bool = True, own: bool = True, traced: bool = False) -> TurnView:
@@ -246,6 +248,7 @@ class TurnView:
                 numbers[cited.n],
                 key,
                 _label(cited),
+                f"#{self.anchors}-{numbers[cited.n]}" if self.anchors else "",
                 cited.attributed,
             )
             for key, cited in enumerate(self.shown_citations)

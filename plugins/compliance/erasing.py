@@ -35,11 +35,13 @@ from server.store.schema import (
     JOBS,
     KEYS,
     REVIEWS,
+    SHARES,
     TRACES,
     TURNS,
     UPLOADS,
     erased_tables,
     forget_deleted,
+    json_text,
 )
 from server.turn.events import DoneEvent, ErrorEvent, EvidenceEvent
 
@@ -252,6 +254,7 @@ def forget_person(connection: Connection, principal: str) -> Erasure:
         gone(table)
     connection.execute(update(JOBS).where(JOBS.c.owner == principal).values(owner=""))
     credentials.end_sessions(connection, principal)
+    connection.execute(delete(SHARES).where(json_text(SHARES.c.principal, "id") == principal))
     # The row stays, for a key must still be needed after the last one was erased.
     key = update(KEYS).where(literal("key:") + KEYS.c.id == principal)
     connection.execute(key.values(name="", revoked=func.coalesce(KEYS.c.revoked, time.time())))

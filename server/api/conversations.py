@@ -1,4 +1,4 @@
-"""Conversations and their turns: list, read, change, ask, rate; and searching as a turn does.
+"""Conversations and their turns: list, read, change, share, ask, rate; and searching as a turn does.
 
 Request bodies are described here; responses are the service's own types.
 """
@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query, Request
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, StrictInt, model_validator
 from starlette.responses import Response
 
 from index.documents import Where
@@ -33,7 +33,7 @@ from server.chat import (
     StoredTurn,
     TurnRequest,
 )
-from server.chat.conversations import SearchResult
+from server.chat.conversations import NewShare, SearchResult
 from server.chat.running_turn import RunningTurn
 from text.files import NAME_CHARS, NAME_PATTERN
 
@@ -117,6 +117,39 @@ async def read_conversation(
         return await service.conversations.get(conversation_id)
     text, name = await service.conversations.export(conversation_id), f"conversation-{conversation_id[:8]}.md"
     return Response(text, media_type="text/markdown", headers={"Content-Disposition": f'attachment; filename="{name}"'})
+
+
+class ShareDays(StrictBody):
+    """How long a link lasts."""
+
+    days: StrictInt = Field(
+        default=0, ge=0, le=3650, description="0: as long as the server allows (`server.share_days`)."
+    )
+
+
+@router.post(
+    "/v1/conversations/{conversation_id}/shares",
+    status_code=201,
+    summary="Share a conversation by a link",
+)
+async def share(conversation_id: ConversationId, body: ShareDays, service: Service) -> NewShare:
+    """Anybody with the link reads the conversation, without a key, until it expires, is taken back, or its author may
+    not read it any more."""
+    return await service.conversations.share(conversation_id, body.days)
+
+
+@router.delete(
+    "/v1/conversations/{conversation_id}/shares/{share_id}",
+    status_code=204,
+    summary="Take a link back",
+)
+async def take_back_share(
+    conversation_id: ConversationId,
+    share_id: Annotated[str, Path(description="The link's id.")],
+    service: Service,
+) -> None:
+    """The link leads to nothing from now on."""
+    await service.conversations.revoke_share(conversation_id, share_id)
 
 
 @router.patch("/v1/conversations/{conversation_id}", summary="Change a conversation")

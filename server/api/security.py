@@ -389,6 +389,9 @@ log = logging.getLogger(__name__)
 OPEN_PATHS = frozenset({"/health", "/ready"})
 """Paths that need no key, beside the public ones of plugins."""
 
+SHARED = "/shared/"
+"""Below it are links whose secret is all that is asked for."""
+
 _VISITORS_KEY = "This key is for the chat on a web site, and opens nothing else."
 
 REMEMBERED_SECONDS = 2.0
@@ -420,7 +423,7 @@ class AuthMiddleware:
             await self._app(scope, receive, send)
             return
         answer: Response | None = None
-        is_open = scope["path"] in OPEN_PATHS | paths("public_paths")
+        is_open = scope["path"] in OPEN_PATHS | paths("public_paths") or scope["path"].startswith(SHARED)
         state = scope.setdefault("state", {})
         state["principal"] = NOBODY
         try:

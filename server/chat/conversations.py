@@ -1,4 +1,4 @@
-"""`ConversationService` keeps, finds and exports conversations; `TurnService` asks, searches and replays."""
+"""`ConversationService` keeps, finds, shares and exports conversations; `TurnService` asks, searches and replays."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from server.access import Ownership, Principal, may_change
 from server.chat.base import (
     MAX_LISTED,
     MAX_QUERY_CHARS,
+    Forbidden,
     InvalidRequest,
     NotFound,
     ServiceBase,
@@ -31,12 +32,13 @@ from server.chat.base import (
 from server.chat.limits import QueueSlot
 from server.chat.running_turn import MAX_HISTORY_MESSAGES, RunningTurn, TurnRequest
 from server.replay import ReplayChanges, ReplayError, replay
-from server.store import conversations, turns
+from server.store import conversations, credentials, turns
 from server.store.records import (
     ConversationDetail,
     ConversationSummary,
     Feedback,
     Rating,
+    Share,
     StoredTurn,
     Trace,
     TraceSummary,
@@ -49,13 +51,21 @@ from server.turn.models import TurnModels
 from server.turn.search import NO_PAGE, ReadPage
 from server.turn.system_messages import history_for_model
 
+
+class NewShare(Share):
+    """A link that was made just now: `path` on this server is the link itself, which cannot be had again."""
+
+    path: str
+
+
 S = TypeVar("S", bound=ConversationSummary)
 MAX_TITLE_CHARS = 400
 MAX_OFFSET = 2**31
+DAY = 86_400.0
 
 
 class ConversationService(ServiceBase):
-    """Conversations of whoever acts, with their turns."""
+    """Conversations of whoever acts, with their turns, and links by which others read them."""
 
     async def demand_change(self, conversation_id: str) -> str:
         """The id of a conversation that may be changed. Raises NotFound for one that is not seen, Forbidden for one of
@@ -90,8 +100,11 @@ class ConversationService(ServiceBase):
 
     @requires("read")
     async def get(self, conversation_id: str) -> ConversationDetail:
-        """A conversation with the turns that are shown. Raises NotFound."""
-        return await self._one(conversation_id, conversations.detail)
+        """A conversation with the turns that are shown and its links. Raises NotFound."""
+        detail = await self._one(conversation_id, conversations.detail)
+        if not detail.own:
+            return detail
+        return detail.model_copy(update={"shares": await self._read(credentials.list_shares, detail.id)})
 
     @requires("read")
     async def summary(self, conversation_id: str) -> ConversationSummary:
@@ -144,6 +157,42 @@ class ConversationService(ServiceBase):
         detail = await self.get(conversation_id)
         await self.account("conversation.export", detail.id, collection=detail.collection)
         return conversations.as_markdown(detail)
+
+    @requires("change")
+    async def share(self, conversation_id: str, days: int = 0) -> NewShare:
+        """A link by which anybody may read the conversation for so many days, at most and by default
+        `server.share_days`. Raises NotFound, Forbidden, InvalidRequest."""
+        most = self.core.settings.server.share_days
+        if not most:
+            raise Forbidden("Sharing is off; an operator may allow it with server.share_days.")
+        if days < 0 or days > most:
+            raise InvalidRequest(f"A link may last {most} days at most.", param="days")
+        key = await self.demand_change(conversation_id)
+        await self.account("conversation.share", key)
+        share, secret = await self._write(credentials.share, key, self.principal, (days or most) * DAY)
+        return NewShare(**share.model_dump(), path=f"/shared/{secret}")
+
+    @requires("change")
+    async def revoke_share(self, conversation_id: str, share_id: str) -> None:
+        """Make a link useless. Raises NotFound."""
+        share, key = clean(share_id, MAX_QUERY_CHARS, "share_id"), await self.demand_change(conversation_id)
+        await self.account("conversation.unshare", key)
+        found_or_missing(await self._write(credentials.unshare, key, share), "share", share_id)
+
+    @requires("ready")
+    async def open_shared(self, secret: str) -> ConversationDetail:
+        """The conversation of a link, as whoever gave the link may read it now. Raises NotFound for any other
+        reason."""
+        shared_as = None
+        if self.core.settings.server.share_days:
+            shared_as = await self._read(credentials.find_share, secret)
+        key, giver = found_or_missing(shared_as, "shared conversation", "of this link")
+        detail = await self._read(conversations.detail, key, giver)
+        read = found_or_missing(detail, "shared conversation", "of this link")
+        self.note("conversation.opened", key, collection=read.collection)
+        # What the giver thought of answers is not for others.
+        turns = tuple(turn.model_copy(update={"feedback": None, "opened": ()}) for turn in read.messages)
+        return read.model_copy(update={"messages": turns})
 
 
 class SearchResult(View):

@@ -305,6 +305,13 @@ class ServerSettings(SettingsGroup):
     workers: bool = Field(
         False, description="Leave all jobs to processes of their own, `anaphora worker`; off, servers do them."
     )
+    share_days: int = Field(
+        0,
+        ge=0,
+        le=3650,
+        description="Longest life of a link by which a conversation is read without a key, in days; "
+        "0 allows no such links.",
+    )
     questions: dict[str, tuple[Annotated[str, Field(pattern=r"\S", max_length=300)], ...]] = Field(
         {},
         description="Questions that the welcome page shows as they are, by the collection's name, such as "

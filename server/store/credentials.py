@@ -1,4 +1,4 @@
-"""Credentials: API keys and sessions of the page. Only hashes of their secrets are kept.
+"""Credentials: API keys, sessions of the page, and links to conversations. Only hashes of their secrets are kept.
 
 A secret is 256 random bits, so a plain SHA-256 protects it: there is nothing to guess that a slow password hash would
 make slower, and a fast one keeps every request fast.
@@ -16,8 +16,9 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, and_, delete, func, insert, or_, select, update
 
-from server.access import EVERY_GROUP, Principal, Role
-from server.store.schema import KEYS, SESSIONS, json_text
+from server.access import EVERY_GROUP, LOCAL, Principal, Role
+from server.store.records import Share
+from server.store.schema import KEYS, SESSIONS, SHARES, json_text
 
 PREFIX = "ana_"
 ID_CHARS = 8
@@ -125,7 +126,7 @@ def _key(row: Row[Any]) -> ApiKey:
 
 
 def secret_hash(secret: str) -> str:
-    """Hash the secret of a key or a session; 256 random bits need no salt."""
+    """Hash the secret of a key, a session or a link; 256 random bits need no salt."""
     return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
 
 
@@ -177,3 +178,43 @@ def list_sessions(connection: Connection) -> list[tuple[Principal, float]]:
 def end_sessions(connection: Connection, principal_id: str) -> int:
     """End every session of a principal; how many there were."""
     return connection.execute(delete(SESSIONS).where(json_text(SESSIONS.c.principal, "id") == principal_id)).rowcount
+
+
+def share(connection: Connection, conversation_id: str, principal: Principal, seconds: float) -> tuple[Share, str]:
+    """A link to a conversation for so long, and its secret, which cannot be had again. Expired ones are forgotten."""
+    now, secret = time.time(), secrets.token_urlsafe(32)
+    connection.execute(delete(SHARES).where(SHARES.c.expires < now))
+    new_share = Share(id=secrets.token_hex(8), created=now, expires=now + seconds)
+    row = {"hash": secret_hash(secret), "conversation_id": conversation_id, "principal": principal.dump()}
+    connection.execute(insert(SHARES), {**new_share.model_dump(), **row})
+    return new_share, secret
+
+
+def list_shares(connection: Connection, conversation_id: str) -> tuple[Share, ...]:
+    """The links to a conversation that have not expired, oldest first."""
+    query = select(*SHARES.c["id", "created", "expires"]).where(SHARES.c.conversation_id == conversation_id)
+    rows = connection.execute(query.where(SHARES.c.expires > time.time()).order_by(SHARES.c.created))
+    return tuple(Share(**row) for row in rows.mappings())
+
+
+def unshare(connection: Connection, conversation_id: str, share_id: str) -> bool:
+    """Make a link useless; False where there is none."""
+    gone = delete(SHARES).where(SHARES.c.conversation_id == conversation_id, SHARES.c.id == share_id)
+    return connection.execute(gone).rowcount > 0
+
+
+def find_share(connection: Connection, secret: str) -> tuple[str, Principal] | None:
+    """The conversation of a link, and who gave it, as that principal is now; None where the link or the key of who
+    gave it has ended."""
+    query = select(*SHARES.c["conversation_id", "principal"]).where(SHARES.c.hash == secret_hash(secret))
+    row = connection.execute(query.where(SHARES.c.expires > time.time())).first()
+    if row is None:
+        return None
+    giver = Principal.load(row.principal)
+    if giver.id.startswith("key:"):
+        key = find_key(connection, giver.id.removeprefix("key:"))
+        return (row.conversation_id, key.principal) if key else None
+    # Whoever sat at this machine while nobody needed a key is not believed once one is needed.
+    if giver.id == LOCAL.id and key_required(connection):
+        return None
+    return row.conversation_id, giver

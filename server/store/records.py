@@ -101,10 +101,22 @@ class ConversationSummary(View):
     model: str = ""
 
 
+class Share(View):
+    """A link by which a conversation may be read until it expires."""
+
+    id: str
+    created: float
+    expires: float
+
+
 class ConversationDetail(ConversationSummary):
-    """A conversation with the turns that are shown, oldest first."""
+    """A conversation with the turns that are shown, oldest first.
+
+    `shares` holds the links of one's own conversation that have not expired.
+    """
 
     messages: tuple[StoredTurn, ...]
+    shares: tuple[Share, ...] = ()
 
 
 class FileResult(View):

@@ -233,6 +233,16 @@ REVIEWS = _table(
 Index("reviews_by_turn", REVIEWS.c.turn_id)
 Index("reviews_undoing", REVIEWS.c.undoes)
 
+SHARES = _table(
+    "shares",
+    *_keys("id"),
+    Column("hash", Text, unique=True, nullable=False),
+    _of("conversations", "conversation_id"),
+    *_texts("principal"),
+    *_times("created", "expires"),
+)
+Index("shares_by_conversation", SHARES.c.conversation_id)
+
 
 @dataclass(frozen=True, slots=True)
 class TableGroup:

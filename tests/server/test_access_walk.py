@@ -174,6 +174,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             retrieval={"rerank": "never"},
             rewriter={"kind": "none"},
             llm={"model": llm.url},
+            server={"share_days": 7},
             plugins=PLUGINS,
         )
         running = start_server(settings)
@@ -272,6 +273,11 @@ def fresh_upload(world: World, who: str) -> Asked:
     return f"/v1/collections/{NAMES['collection']}/documents/uploads/fresh.md", {}
 
 
+def fresh_share(world: World, who: str) -> Asked:
+    place = f"/v1/conversations/{world.ids['conversation']}/shares"
+    return f"{place}/{world.get('alpha reader', 'POST', place, json={})['id']}", {}
+
+
 def fresh_collection(world: World, who: str) -> Asked:
     if who in ("alpha operator", "root"):
         world.uploaded("alpha operator", "alpha-fresh", "fresh.md")
@@ -345,7 +351,12 @@ API: dict[str, tuple[dict[str, int], Build]] = {
     "POST /v1/conversations/{conversation_id}/turns": (
         of_a_row(403), at("/v1/conversations/{conversation}/turns", json={"question": "What does wood cost?"})
     ),
+    "POST /v1/conversations/{conversation_id}/shares": (
+        of_a_row(403), at("/v1/conversations/{conversation}/shares", json={})
+    ),
+    "DELETE /v1/conversations/{conversation_id}/shares/{share_id}": (of_a_row(403), fresh_share),
     "GET /locale.js": (EVERYBODY, at("/locale.js")),
+    "GET /shared/{secret}": (dict.fromkeys(("nobody", *PEOPLE), 404), at("/shared/guessed")),
     "GET /v1/turns/{turn_id}": (of_a_row(), at("/v1/turns/{stateless}")),
     "POST /v1/turns/{turn_id}/handoff": (OF_WHO_ASKED, at("/v1/turns/{asked}/handoff", json={"consent": True})),
     "GET /v1/handoffs": (AGENTS, at("/v1/handoffs")),
@@ -500,6 +511,8 @@ CALLS: dict[str, dict[str, Any]] = {
     "list_conversations": {"query": "wood"},
     "rename_conversation": {"id": "{conversation}", "title": "Mine"},
     "choose_model": {"id": "{conversation}", "model": ""},
+    "share": {"id": "{conversation}"},
+    "unshare": {"id": "{conversation}", "turn": "x"},
     "delete_conversation": {"id": "{conversation}"},
     "list_collections": {},
     "watch_jobs": {"jobs": {"{job}": "x"}},
@@ -560,6 +573,8 @@ def test_the_pages_calls_tell_nobody_what_is_not_theirs(world: World) -> None:
             if name not in (
                 "rename_conversation",
                 "choose_model",
+                "share",
+                "unshare",
                 "delete_conversation",
                 "show_version",
                 "watch_jobs",
@@ -748,16 +763,18 @@ def test_keys_and_sessions_that_have_ended_open_nothing(world: World) -> None:
 
 
 def test_a_grant_that_is_taken_back_takes_everything_with_it(world: World) -> None:
-    """Also what those of beta made themselves while they had it."""
+    """Also what those of beta made themselves while they had it, and the links that they gave."""
     database = world.running.service.core.database
     database.write_blocking(schema.grant, NAMES["collection"], "beta-people")
     mine = f"/v1/conversations/{world.conversation('beta reader')}"
+    link = world.get("beta reader", "POST", f"{mine}/shares", json={})["path"]
     job = world.uploaded("beta operator", NAMES["collection"], "theirs.md")
     rating = {"turn_id": world.ids["turn"], "rating": "up"}
     world.get("beta agent", "POST", "/v1/feedback", json=rating)
     places = [
         ("beta reader", "GET", mine, {}),
         ("beta reader", "GET", f"/v1/turns/{world.ids['turn']}", {}),
+        ("nobody", "GET", link, {}),
         ("beta agent", "GET", f"/traces/{world.ids['turn']}", {}),
         ("beta agent", "GET", f"/v1/reviews/{world.ids['turn']}", {}),
         ("beta operator", "GET", f"/v1/jobs/{job}", {}),

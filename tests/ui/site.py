@@ -84,7 +84,9 @@ class Site:
             home=self._home,
             llm=llm,
             retrieval=RetrievalSettings(rerank="never", profile=self._profile),
-            server=ServerSettings(max_body_mb=2, questions={"docs": CURATED}, filters={"docs": ("version", "nothing")}),
+            server=ServerSettings(
+                max_body_mb=2, share_days=3, questions={"docs": CURATED}, filters={"docs": ("version", "nothing")}
+            ),
         )
         async with open_service(settings) as self.service:
             job = await self.service.collections.index_paths("docs", [self._documents])

@@ -162,6 +162,24 @@ def test_a_conversation_is_reopened_renamed_found_and_deleted(visitor: Visitor, 
     page.wait_for_function("document.querySelector('[data-part=model]').dataset.chosen === ''")
     assert site.ask(site.service.conversations.get(kept)).model == ""
 
+    assert page.locator("[data-part=share], [data-part=export]").all_inner_texts() == ["Share", "Export"]
+    page.click('[data-action="share"]')
+    shared = page.locator('.toast:has-text("/shared/")')
+    link = re.search(r"http://\S+/shared/\S+?(?=Undo|\s|$)", shared.inner_text())
+    assert link is not None
+    reading = page.context.new_page()
+    reading.goto(link[0])
+    assert "every three months" in reading.inner_text(".shared")
+    looks = (
+        "one => Object.values(['fontSize', 'color', 'fontWeight'].map((name) => getComputedStyle(one)[name])).join()"
+    )
+    parts = [reading.locator(f".shared {part}").first for part in (".asked", ".answer", ".cited blockquote")]
+    assert len({part.evaluate(looks) for part in parts}) == 3, "question, answer and quote look different"
+    reading.close()
+    with page.expect_response(re.compile("component_server")) as revoked:
+        shared.locator('button:text("Undo")').click()
+    revoked.value.finished()
+    assert page.request.get(link[0]).status == 404
     assert "every three months" in visitor.last(".answer")
     assert page.locator(".source").count() >= 1
 

@@ -39,6 +39,7 @@ function here(id, title, name) {
   if (name) collection = name;
   part("collection").textContent = id ? collection : "";
   part("export").hidden = !id;
+  part("share").hidden = !id || !element.dataset.sharing;
   if (id) part("export").href = `v1/conversations/${encodeURIComponent(id)}?format=markdown`;
   const address = new URL(location.href);
   ["document", "at", "collection"].forEach((key) => address.searchParams.delete(key));
@@ -60,7 +61,9 @@ model.addEventListener("change", async () => {
   const answer = await anaphora.call(server, "choose_model", { id: conversation, model: model.value });
   answeredBy(answer ? answer.model : model.dataset.chosen || "");
 });
-anaphora.on("models", ({ names }) => {
+anaphora.on("models", ({ names, sharing }) => {
+  element.dataset.sharing = sharing ? "1" : "";
+  part("share").hidden = !conversation || !sharing;
   model.hidden = !names.length;
   anaphora.redraw(model, new Option(t("Standard model"), ""), ...names.map((name) => new Option(name, name)));
   answeredBy(model.dataset.chosen || "");
@@ -412,6 +415,15 @@ const noteOpened = ({ turn, source }) => turn && server.note_opened({ turn, sour
 anaphora.on("opened", noteOpened);
 
 const actions = {
+  share: async () => {
+    const id = conversation, answer = await anaphora.call(server, "share", { id });
+    if (!answer) return;
+    const link = new URL(answer.path, location.href).href;
+    const said = tn("Whoever has this link reads the conversation for %(num)s day: %(link)s", "Whoever has this link reads the conversation for %(num)s days: %(link)s", answer.days, { link });
+    const copied = await Promise.resolve().then(() => navigator.clipboard.writeText(link)).then(() => true, () => false);
+    if (!copied) prompt(t("The browser did not allow copying; copy the link from here:"), link);
+    anaphora.toast(copied ? t("The link was copied.") + " " + said : said, () => anaphora.call(server, "unshare", { id, turn: answer.share }));
+  },
   send: () => send(),
   "close-keys": () => part("keys").close(),
   stop: () => stop(),

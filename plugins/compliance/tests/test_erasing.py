@@ -15,8 +15,9 @@ from cli import add_plugin_commands, app
 from cli.shared.error_handler import ExitCode
 from plugins.compliance.erasing import forget_person
 from server.access import Principal
-from server.store import Database, credentials
+from server.store import Database, conversations, credentials
 from tests.openai_server import FakeOpenAIServer
+from tests.rows import MINE
 from tests.serving import MakeSettings, Running, Serve
 
 add_plugin_commands()
@@ -164,9 +165,12 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def test_a_person_takes_sessions_along(tmp_path: Path) -> None:
+def test_a_person_takes_links_and_sessions_along(tmp_path: Path) -> None:
     database, who = Database(tmp_path / "anaphora.db"), Principal("oidc:ann", "Ann", "agent", frozenset({"default"}))
+    conversation = database.write_blocking(lambda c: conversations.create(c, "docs", MINE))
+    database.write_blocking(lambda c: credentials.share(c, conversation.id, who, 60))
     session = database.write_blocking(lambda c: credentials.begin_session(c, who, 60))
     database.write_blocking(lambda c: forget_person(c, who.id))
+    assert database.read_blocking(lambda c: credentials.list_shares(c, conversation.id)) == ()
     assert database.read_blocking(lambda c: credentials.find_session(c, session)) is None
     database.close()

@@ -111,6 +111,17 @@ def test_files_of_the_same_name_from_two_folders_both_stay(
     assert best(opened(), "facsimile machine") == "second/fax.md"
 
 
+def test_a_moved_folder_keeps_its_ids(
+    index: Index, opened: Callable[[], Collection], words: WordEncoder, folder: Path
+) -> None:
+    index(folder)
+    words.encoded.clear()
+    moved = folder.rename(folder.parent / "moved")
+    index(moved)
+    assert {info.id for info in opened().documents()} == {f"{name}.md" for name in TEXTS}
+    assert words.encoded == []
+
+
 def test_one_bad_file_stops_nothing_and_is_explained(
     index: Index, opened: Callable[[], Collection], folder: Path
 ) -> None:

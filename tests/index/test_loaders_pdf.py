@@ -24,7 +24,7 @@ from index.errors import IndexingCancelled, LoadError
 from index.loaders import load
 from index.loaders.pdf.composing import reference_list
 from index.loaders.pdf.loading import read
-from index.loaders.pdf.recognising import Recogniser
+from index.loaders.pdf.recognising import Recogniser, recognised, words_of_line
 from index.loaders.reading import RAPIDOCR, find_recogniser
 from index.loaders.sandbox import Limits, ParserPool
 from index.passages import split
@@ -319,6 +319,17 @@ def test_a_scanned_page_is_recognised_in_its_columns(
     assert title.box == pytest.approx([60, 57, 239, 74], abs=4)
 
 
+def test_words_of_a_line_stand_where_their_letters_were_read_and_slope_with_it() -> None:
+    corners = [(10, 100), (110, 110), (110, 130), (10, 120)]
+    read = words_of_line([["a", "b"], ["<c", ">"], ["d"]], [[0, 3], [11, 14], [19]], 20, corners)
+    assert [(one.text, one.x0, one.y0, one.x1, one.y1) for one in read] == [
+        ("ab", 10, 101.25, 35, 121.25),
+        ("<c>", 60, 106.5, 90, 126.5),
+        ("d", 102.5, 109.625, 110, 129.625),
+    ]
+    assert words_of_line([], [], 20, corners) == []
+
+
 @pytest.mark.parametrize(
     ("limits", "said"),
     [
@@ -364,6 +375,19 @@ def pictures_only() -> bytes:
     canvas.drawInlineImage(Image.new("L", (40, 40), 90), 60, 60, WIDTH - 120, HEIGHT - 120)
     canvas.save()
     return buffer.getvalue()
+
+
+def test_recognised_words_stand_on_their_lines() -> None:
+    hocr = """<span class='ocr_line' title="bbox 0 100 90 130; baseline 0 -10; x_size 40; x_descenders 10; x_asc 9">
+      <span class='ocrx_word' id='w1' title='bbox 0 105 30 125; x_wconf 96'><strong>a&amp;b</strong></span>
+      <span class='ocrx_word' id='w2' title='bbox 40 105 60 125; x_wconf 12'>~</span></span>
+     <span class='ocr_header' id='m' title="bbox 0 200 90 230; baseline 0 0; x_size 20; x_descenders 4; x_ascenders 5">
+      <span class='ocrx_word' id='w3' title='bbox 0 210 30 230; x_wconf 90'>next</span></span>"""
+    assert [(one.text, one.x0, one.y0, one.x1, one.y1) for one in recognised(hocr, 0.5)] == [
+        ("a&b", 0, 45, 15, 65),
+        ("next", 0, 107, 15, 117),
+    ]
+    assert recognised("<div class='ocr_page'></div>", 0.5) == []  # a picture without a word fails no file
 
 
 def test_passages_know_the_kind_of_their_region(tmp_path: Path) -> None:

@@ -87,6 +87,18 @@ def test_the_title_is_the_first_pages_unless_the_file_names_the_same(tmp_path: P
     assert paper(named).document(tmp_path).title == taken
 
 
+def test_a_title_that_is_torn_at_the_gutter_keeps_its_order(tmp_path: Path) -> None:
+    page = Page()
+    # As scans have it: pieces of a line at slightly different heights, the middle one drawn last.
+    page.line(110, 80, "THE RIGHT AND", 12, "Times-Bold")
+    page.line(342, 79, "COUNTING OF BOATS", 12, "Times-Bold")
+    page.line(227, 82, "QUICK WAY OF", 12, "Times-Bold")
+    page.line(150, 130, "Abstract", 12, "Times-Bold")
+    page.prose(LEFT, 150, 46, "ann")
+    page.prose(RIGHT, 130, 48, "eve")
+    assert page.document(tmp_path).title == "THE RIGHT AND QUICK WAY OF COUNTING OF BOATS"
+
+
 def test_stretched_lines_are_text_and_no_table(tmp_path: Path) -> None:
     page = paper()
     page.canvas.showPage()
@@ -104,6 +116,36 @@ def test_stretched_lines_are_text_and_no_table(tmp_path: Path) -> None:
     assert "table" not in {region.kind for region in regions}
     text = " ".join(region.text for region in regions)
     assert " ".join(lines) in text
+
+
+def test_a_list_whose_marks_stand_apart_is_no_table(tmp_path: Path) -> None:
+    page = Page()
+    below = page.prose(LEFT, 80, 6, "ida", 470)
+    for n, (mark, words) in enumerate(
+        (
+            ("•", "Boats that are counted by day;"),
+            ("", "and by night, if there is a moon;"),
+            ("•", "Boats that nobody counts."),
+        )
+    ):
+        page.line(LEFT, below + 12 * n, mark)
+        page.line(LEFT + 30, below + 12 * n, words)
+    page.prose(LEFT, below + 60, 6, "jon", 470)
+    assert "table" not in {region.kind for region in page.regions(tmp_path)}
+
+
+def test_a_line_that_goes_on_with_a_sentence_is_no_caption(tmp_path: Path) -> None:
+    page = paper()
+    page.canvas.showPage()
+    below = page.prose(LEFT, 80, 10, "kim")
+    page.justified(LEFT, below, "The numbers of all boats are listed in the rows of")
+    page.line(LEFT, below + 12, "Table 1. As it shows, there are more by day.")
+    page.prose(LEFT, below + 24, 10, "lea")
+    page.prose(RIGHT, 80, 20, "max")
+    page.line(RIGHT, 350, "Table 2. Boats by night.")
+    regions = page.regions(tmp_path)
+    assert [region.text for region in regions if region.kind == "table_caption"] == ["Table 2. Boats by night."]
+    assert "rows of Table 1. As it shows, there are more by day." in " ".join(region.text for region in regions)
 
 
 @pytest.mark.parametrize("formula", ["max = b(i, j) + 2 c(j)", "S(j, i, t) p(b, a)", "loss(x) (7)"])

@@ -42,7 +42,7 @@ def chosen(reply: str) -> tuple[tuple[str, ...], str]:
         ("Postgres › Dump and restore", "1"), ("2", "2"), ("٢", "2"), ("２", "2"), ("option 3", "3"),
         ("The 2nd one, please", "2"), ("the last one", "4"), ("1 and 3", "13"), ("all of them", "1234"),
         ("das zweite", "2"), ("le deuxième", "2"), ("el último", "4"), ("选第2个吧", "2"), ("2番目です", "2"),
-        ("الثاني", "2"), ("the replication one", "2"), ("mysql", "3"), ("restoring", "1"),
+        ("الثاني", "2"), ("the replication one", "2"), ("mysql", "3"), ("restoring", "1"), ("one", "1"),
     ],
 )  # fmt: skip
 def test_a_choice_is_understood(reply: str, places: str) -> None:

@@ -59,9 +59,10 @@ def test_markers_that_cite_nothing_go_with_their_blank(text: str, shown: str, ci
 @pytest.mark.parametrize(
     "text",
     [
-        "Use `x[1]` and ` [9]`", "``a ` [9]``", "```python\nx = [1]\ny = [9]\n```", "  ```\n[1]\n  ```",
-        "[1](https://example.org)", "[docs](https://example.org/[9])", "a[1] and items[9] and d['k'][2]", "x[1] = 2",
-        "(1) first (9) second", "[2024] and [n] and [abc] and []", "an open [12",
+        "Use `x[1]` and ` [9]`", "``a ` [9]``", "```python\nx = [1]\ny = [9]\n```", "~~~\n [9]\n~~~",
+        "  ```\n[1]\n  ```", "[1](https://example.org)", "[docs](https://example.org/[9])",
+        "a[1] and items[9] and d['k'][2]", "x[1] = 2", "(1) first (9) second", "[2024] and [n] and [abc] and []",
+        "an open [12",
     ],
 )  # fmt: skip
 def test_what_is_no_marker_is_untouched(text: str) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from server.turn.answer import AnswerReader
 from server.turn.events import Evidence
 from server.turn.evidence import SentencePlace, best_sentences, nearest_sentences
-from server.turn.quote_shapes import asks_to_do, is_stub, quote_text
+from server.turn.quote_shapes import LONGEST, asks_to_do, is_stub, quote_text
 from server.turn.support import Support, SupportScorer
 from tests.server.turn_fakes import evidence
 from text.sentences import table_rows
@@ -143,6 +143,13 @@ def test_a_small_table_is_quoted_whole_where_no_row_is_named() -> None:
     assert "separate" not in shown(text, "what does combined do?", "One")
 
 
+def test_breaks_and_links_in_cells_are_words() -> None:
+    broken = "Set `TZ`.<br/><br/>\n<br>\nThe zone of the clock."
+    assert shown(broken, "is TZ the zone of the clock?", "clock") == "> The zone of the clock. [1]"
+    text = "| Variable | Use |\n|---|---|\n| `TZ` | The zone.<br/>See [the list](https://example.org). |\n"
+    assert "| `TZ` | The zone. See the list. |" in shown(text, "what is TZ for?", "TZ")
+
+
 def opened(text: str, opening: str) -> Evidence:
     """A passage that begins within a block which `opening` opens, at 500 in its document."""
     [passage] = evidence(text)
@@ -232,6 +239,21 @@ def test_steps_are_quoted_whole_for_one_of_them() -> None:
     answer = shown(STEPS, "how do I push a chart to the new registry?", "Push it")
     expected = STEPS[: STEPS.index("\n\nAfter")].replace("[registry](registry.md)", "registry")
     assert answer == "> " + expected.replace("\n", "\n> ") + " [1]"
+
+
+def test_steps_go_on_behind_code_that_is_not_indented() -> None:
+    text = "Do:\n\n1. Stop it:\n```sh\nstop\n```\n2. Change the file\n3. Start it again\n\nDone."
+    answer = shown(text, "how do I restart it with changes?", "Start it")
+    assert "> 1. Stop it:" in answer
+    assert "> 3. Start it again" in answer
+
+
+def test_long_steps_are_cut_at_a_line_with_a_mark() -> None:
+    steps = "\n".join(f"{n}. Turn the valve number {n} slowly to the left until it clicks." for n in range(1, 60))
+    answer = shown(f"Shut it down like this.\n\n{steps}\n", "how do I turn the valves?", "valve number 7 ")
+    assert answer.startswith("> 1. Turn")
+    assert answer.endswith("clicks.\n> \n> … [1]")
+    assert len(answer) < LONGEST + 200
 
 
 LINKED = """\

@@ -315,7 +315,8 @@ class VersionWriter:
         documents, passages = self.staged.count()
         rows = np.array([row for row, key in enumerate(self.staged.keys()) if key in source.known], dtype=np.int64)
         self.without_vector = passages - len(rows)
-        self.report("saving", 0, 1)
+        parts = 4
+        self.report("saving", 0, parts)
         manifest = Manifest(
             format=FORMAT,
             version=self._path.name,
@@ -334,10 +335,12 @@ class VersionWriter:
         version = Version(self._path, manifest)
         self.staged.finish(version.records)
         self.staged.close()
+        self.report("saving", 1, parts)
         records = Records(version.records)
         try:
             if manifest.terms:
                 Bm25s.build(records.terms()).save(version.lexical)
+            self.report("saving", 2, parts)
             if passages:
                 keys, ids = records.keys(), records.passage_ids()
 
@@ -347,10 +350,11 @@ class VersionWriter:
                 if self.without_vector:
                     np.save(version.vector_rows, rows)
                 self._store.write(self._path, [ids[row] for row in rows], self.encoder.dimension, take)
+            self.report("saving", 3, parts)
         finally:
             records.close()
         write_manifest(self._path, manifest)
-        self.report("saving", 1, 1)
+        self.report("saving", 4, parts)
         return version
 
 

@@ -190,7 +190,7 @@ def test_labels_lead_from_one_page_to_the_heading_of_another(tmp_path: Path) -> 
     labels = str(b.metadata[LABELS])
     assert json.loads(labels) == {"top": "", "some words": "", "set-up": "set-it-up", "again": "set-it-up"}
     infos = [DocumentInfo("b.rst", "B", "b.rst", "rst", 1, "", "", labels=labels)]
-    assert [(a.text[start:end], *to) for start, end, *to in linked_spans(a, infos)] == [
+    assert [(a.text[link.start : link.end], link.document_id, link.anchor) for link in linked_spans(a, infos)] == [
         ("Set-Up", "b.rst", "set-it-up"),
         ("the words", "b.rst", ""),
     ]

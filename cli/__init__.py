@@ -21,6 +21,7 @@ from cli.backup import backup, restore
 from cli.config import doctor
 from cli.diagnose import diagnose
 from cli.index import index
+from cli.search import search
 from cli.serve import serve
 from cli.shared.error_handler import ErrorHandlerGroup, SafeFormatter
 from cli.shared.state import State
@@ -72,6 +73,7 @@ app.command()(index)
 app.command()(serve)
 app.command()(worker)
 app.command()(ask)
+app.command()(search)
 app.command()(train)
 app.command()(adapt)
 app.add_typer(collections.app, name="collections")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -16,9 +17,10 @@ from cli.shared.state import InputError, State, state_of
 from text.progress import track_progress
 
 if TYPE_CHECKING:
+    from index.documents import Document
     from index.encoders import Encoder
     from server.settings import Settings
-    from synth import Folder, RunFacts
+    from synth import Folder, RunFacts, SynthPlan
 
 
 def synth(
@@ -39,9 +41,13 @@ def synth(
     list_size: Annotated[int, typer.Option(min=2, max=200, help="Propositions a dialog is made from.")] = 30,
     seed: Annotated[int, typer.Option(help="Decides the split and is sent with each request.")] = 0,
     minutes: Annotated[float, typer.Option(min=0, help="Ask nothing new after this long; 0 for no limit.")] = 0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Estimate requests, tokens and cost, and stop.")] = False,
+    prices: Annotated[
+        tuple[float, float], typer.Option(metavar="IN OUT", help="Prices of a million tokens, for the estimate.")
+    ] = (0, 0),
 ) -> None:
     """Make propositions and dialogs from documents; what was answered is never asked again."""
-    from cli.shared.language_model import left_out, open_task_runner
+    from cli.shared.language_model import left_out, open_task_runner, tell_small
     from synth import (
         BatchAsker,
         Folder,
@@ -65,7 +71,13 @@ def synth(
         lambda name, why: left_out(state, name, why),
     )
     encoder = open_encoder(settings, state)
+    if dry_run:
+        tell_estimate(state, documents, plan, encoder, prices, dialogs=until == "dialogs")
+        if until == "dialogs" and not batch:
+            tell_small(state, settings.llm.model)
+        return
     folder = Folder(out.expanduser().absolute())
+    tell_other_seed(state, folder, seed)
     batches: BatchAsker | None = None
     answered: set[str] = set()
     with track_progress(folder.path), ExitStack() as stack:
@@ -121,6 +133,45 @@ def open_encoder(settings: Settings, state: State) -> Encoder:
 
     fetch_models(settings, state, reranker=False)
     return Models(settings).encoder()
+
+
+def tell_other_seed(state: State, folder: Folder, seed: int) -> None:
+    """Print that a run was made with another seed, where it was: nothing of it is used then."""
+    from synth.report import made_with_seed
+
+    before = made_with_seed(folder)
+    if before is not None and before != seed:
+        state.err.print(
+            f"{folder.path} was made with --seed {before}: with --seed {seed} documents change sides and everything is "
+            f"asked again. Its answers are kept; --seed {before} brings that run back, and another --out keeps both.",
+            style="yellow",
+        )
+
+
+def tell_estimate(
+    state: State,
+    documents: Sequence[Document],
+    plan: SynthPlan,
+    encoder: Encoder,
+    prices: tuple[float, float],
+    *,
+    dialogs: bool,
+) -> None:
+    """Print what each step will ask, in tokens, and in money where prices are given."""
+    from synth.pipeline import windows_of
+    from synth.report import estimate
+
+    windows = windows_of(documents, plan, encoder)
+    costs = estimate(windows, plan.list_size, encoder.count_tokens, dialogs=dialogs)
+    numeric = ("requests", "tokens in", "tokens out", *(["cost"] if any(prices) else []))
+    table = open_table("step", *numeric, right=numeric)
+    for cost in costs:
+        row = (cost.step, f"{cost.requests:,}", f"{cost.tokens_in:,}", f"{cost.tokens_out:,}")
+        table.add_row(*row, *([f"{cost.price(*prices):,.2f}"] if any(prices) else []))
+    state.out.print(f"{len(documents)} documents, {len(windows)} windows; the estimate:")
+    state.out.print(table)
+    if any(prices):
+        state.out.print(f"total {sum(cost.price(*prices) for cost in costs):,.2f}")
 
 
 def tell(state: State, folder: Folder, facts: RunFacts) -> None:

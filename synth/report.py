@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
@@ -18,8 +19,8 @@ from pydantic import BaseModel
 from synth.assembling import Rejected
 from synth.dialogs import Dialog, PropositionList, read_dialogs
 from synth.folder import SIDES, Folder
-from synth.propositions import Built
-from synth.tasks import Outcome
+from synth.propositions import Built, DocumentWindow, extraction
+from synth.tasks import Outcome, chat_prompt
 from text.files import write_text
 
 EXAMPLES = 10
@@ -174,6 +175,65 @@ def write_report(folder: Folder, facts: RunFacts) -> None:
     write_text(folder.card, template.render(facts=facts, dialogs=drawn, sides=SIDES) + "\n")
 
 
+def made_with_seed(folder: Folder) -> int | None:
+    """The seed that a run's files were made with; None where there are none, or none that can be read."""
+    try:
+        return RunFacts.model_validate_json(folder.facts.read_bytes()).seed
+    except (OSError, ValueError):
+        return None
+
+
 def markdown(text: Any) -> str:
     """Text as one line that Markdown shows as it is."""
     return str(_MARKDOWN.sub(r"\\\1", " ".join(str(text).split())))
+
+
+TOKENS_PER_PROPOSITION = 27
+"""Tokens of a document for each proposition made of it."""
+
+PROPOSITION_TOKENS = 22
+
+PAIRS_PER_PROPOSITION = 0.6
+
+PAIR_TOKENS = 45
+
+QUESTION_TOKENS = 12
+
+GROUNDING_TOKENS = 18
+
+
+@dataclass(frozen=True, slots=True)
+class StepCost:
+    """Cost of one step: requests, and tokens in and out."""
+
+    step: str
+    requests: int
+    tokens_in: int
+    tokens_out: int
+
+    def price(self, price_in: float, price_out: float) -> float:
+        """The cost at these prices for a million tokens."""
+        return (self.tokens_in * price_in + self.tokens_out * price_out) / 1e6
+
+
+def estimate(
+    windows: Sequence[DocumentWindow], list_size: int, count_tokens: Callable[[str], int], *, dialogs: bool = True
+) -> list[StepCost]:
+    """The cost of each step, in order; counts of tokens are the encoder's, which is near those of language models."""
+    tasks = [extraction(window, count_tokens) for window in windows]
+    tokens = sum(count_tokens(task.system) + count_tokens(task.user) for task in tasks)
+    text = sum(count_tokens(window.text) for window in windows)
+    propositions = round(text / TOKENS_PER_PROPOSITION)
+    costs = [StepCost("propositions", len(tasks), tokens, propositions * PROPOSITION_TOKENS)]
+    if not dialogs:
+        return costs
+    lists = -(-propositions // list_size)
+    pairs = round(propositions * PAIRS_PER_PROPOSITION)
+    facts, talk = propositions * PROPOSITION_TOKENS, pairs * PAIR_TOKENS
+    for step, material, answer in (
+        ("dialog", facts, talk),
+        ("contextualise", talk, pairs * QUESTION_TOKENS),
+        ("ground", facts + talk, pairs * GROUNDING_TOKENS),
+    ):
+        costs.append(StepCost(step, lists, lists * count_tokens(chat_prompt(step).system) + material, answer))
+    return costs

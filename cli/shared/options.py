@@ -31,6 +31,7 @@ Judged = Annotated[
     Path, typer.Option("--questions", help="Judged questions, one JSON object a line (see docs/lab/evaluation.md).")
 ]
 LanguageModel = Annotated[str, typer.Option(help="The language model (llm.model).")]
+Queries = Annotated[Path, typer.Option(help="Questions, one JSON object a line (see docs/operate/cli.md).")]
 Reranking = Annotated[
     Literal["auto", "always", "never"] | None, typer.Option(help="When to rerank (retrieval.rerank).")
 ]

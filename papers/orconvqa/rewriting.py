@@ -21,6 +21,7 @@ from cli.shared.options import (
     LanguageModel,
     Name,
     Out,
+    Queries,
     Rewriting,
     listed,
     measured_run,
@@ -214,7 +215,7 @@ def rewriting(
 
 def rewrite(
     context: typer.Context,
-    queries: Annotated[Path, typer.Option(help="Questions, one JSON object a line (docs/lab/evaluation.md).")],
+    queries: Queries,
     out: Annotated[Path, typer.Option(help="The JSON lines to write, in the order of the questions.")],
     rewriter: Rewriting = None,
     model: LanguageModel = "",

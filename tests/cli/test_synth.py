@@ -12,8 +12,6 @@ from typer.testing import CliRunner, Result
 
 from cli import app
 from cli.shared.error_handler import ExitCode
-from cli.shared.language_model import tell_small
-from cli.shared.state import State
 from synth.dialogs import read_dialogs
 from synth.folder import SIDES, Folder
 from synth.propositions import read_propositions
@@ -36,11 +34,27 @@ def anaphora(home: Path) -> Call:
     return lambda *arguments: CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
+def test_a_dry_run_tells_requests_tokens_and_cost_and_writes_nothing(
+    anaphora: Call, docs: Path, tmp_path: Path
+) -> None:
+    result = anaphora("synth", docs, "--out", tmp_path / "run", "--dry-run", "--prices", 1000, 2000)
+    assert result.exit_code == 0, result.output
+    assert "1 documents, 1 windows" in result.output
+    assert [line.split()[0] for line in result.output.splitlines()[2:6]] == [
+        "propositions",
+        "dialog",
+        "contextualise",
+        "ground",
+    ]
+    assert "total " in result.output
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_run_may_be_bounded_to_some_windows_of_each_document(anaphora: Call, tmp_path: Path) -> None:
     (tmp_path / "long.md").write_text("# Permits\n\n" + "A parking permit costs $35 a year. " * 200)
-    run = ("synth", tmp_path / "long.md", "--out", tmp_path / "run", "--model", "big", "--batch", tmp_path / "batch")
-    assert "Wrote 1 requests" not in anaphora(*run).output
-    assert "Wrote 1 requests" in anaphora(*run, "--windows", 1).output
+    run = ("synth", tmp_path / "long.md", "--out", tmp_path / "run", "--dry-run")
+    assert "1 documents, 1 windows" not in anaphora(*run).output
+    assert "1 documents, 1 windows" in anaphora(*run, "--windows", 1).output
 
 
 def test_batch_files_go_out_and_come_back(anaphora: Call, docs: Path, tmp_path: Path) -> None:
@@ -67,10 +81,29 @@ def test_batch_requests_need_a_models_name(anaphora: Call, docs: Path, tmp_path:
     assert "--model" in result.output
 
 
+def test_another_seed_on_a_run_is_told(anaphora: Call, docs: Path, tmp_path: Path) -> None:
+    run = ("synth", docs, "--out", tmp_path / "run", "--model", "big", "--batch", tmp_path / "batch")
+    folder = Folder(tmp_path / "run")
+    anaphora(*run)
+    (row,) = map(json.loads, (tmp_path / "batch" / "requests.jsonl").read_text().splitlines())
+    content = json.dumps({"propositions": ["A parking permit costs $35 a year."]})
+    body = {"choices": [{"message": {"content": content}, "finish_reason": "stop"}]}
+    answer = {"custom_id": row["custom_id"], "response": {"body": body}}
+    (tmp_path / "batch" / "responses.jsonl").write_text(json.dumps(answer) + "\n")
+    assert "was made with" not in anaphora(*run).output
+    assert json.loads(folder.facts.read_text())["seed"] == 0
+    journal = folder.journal.read_bytes()
+    assert "was made with --seed 0" in " ".join(anaphora(*run, "--seed", 7).output.split())
+    assert folder.journal.read_bytes() == journal
+
+
 @pytest.mark.parametrize(("model", "warned"), [("smollm2-135m-instruct", True), ("http://127.0.0.1:1/v1", False)])
-def test_a_model_too_small_for_dialogs_is_told(capsys: pytest.CaptureFixture[str], model: str, warned: bool) -> None:
-    tell_small(State(), model)
-    assert ("too small for dialogs" in capsys.readouterr().err) == warned
+def test_a_model_too_small_for_dialogs_is_told_before_it_starts(
+    anaphora: Call, docs: Path, tmp_path: Path, model: str, warned: bool
+) -> None:
+    run = ("synth", docs, "--out", tmp_path / "run", "--model", model, "--dry-run")
+    assert ("too small for dialogs" in anaphora(*run).output) == warned
+    assert "too small for dialogs" not in anaphora(*run, "--until", "propositions").output
 
 
 def test_no_model_no_dialogs(anaphora: Call, docs: Path, tmp_path: Path) -> None:

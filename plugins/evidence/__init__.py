@@ -10,6 +10,7 @@ from server.plugins import Plugin
 plugin = Plugin(
     name="evidence",
     summary="Make quotes readable alone, and tell why a source is cited.",
+    routers=("plugins.evidence.service:router",),
     page_calls={
         "make_readable": "plugins.evidence.page:make_readable",
         "why_source": "plugins.evidence.page:why_source",

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 from markupsafe import Markup
 from pydantic import Field
 
-from plugins.evidence.decontextualize import QuoteSpan, bracketed
-from plugins.evidence.service import EvidenceService, WhySentences, place_of
+from plugins.evidence.decontextualize import bracketed
+from plugins.evidence.service import EvidenceService, StandaloneView, WhyView
 from server.chat import ChatService
 from text.sanitize import masked
 from ui.source_panel import QuotePlace, document_link
@@ -41,26 +40,29 @@ async def why_linked(
     return {"html": str(why_html(await _evidence(service).why_linked(collection, document, text, at)))}
 
 
-def readable_html(spans: Sequence[QuoteSpan]) -> Markup:
+def readable_html(view: StandaloneView) -> Markup:
     """Render a quote made readable: additions are in brackets and underlined."""
-    original = "".join(span.text for span in spans if span.kind == "kept")
-    parts = list(bracketed(spans))
-    made = "".join(text for _, text in parts)
-    return render(FOLDER / "readable.html", made=made, parts=parts, original=original)
+    original = "".join(span.text for span in view.spans if span.kind == "kept")
+    return render(FOLDER / "readable.html", made=view, parts=bracketed(view.spans), original=original)
 
 
-def why_html(why: WhySentences) -> Markup:
-    """Render the sentences of a source that bear on a citing one, each with a way to its place."""
-    shown = []
-    for sentence in why.found.shown:
-        start, end = place_of(sentence)
-        link = document_link(why.collection, why.document_id, start, end)
-        shown.append((masked(sentence.text), QuotePlace(start, end, link)))
+def why_html(view: WhyView) -> Markup:
+    """The sentences of a source that bear on a citing one, each with a way to its place."""
+    rows = [
+        (
+            masked(sentence.text),
+            [
+                QuotePlace(at.start, at.end, document_link(view.collection, view.document_id, at.start, at.end))
+                for at in sentence.places
+            ],
+        )
+        for sentence in view.shown
+    ]
     return render(
         FOLDER / "why.html",
-        why=why,
-        shown=shown,
-        citance=masked(why.citance),
-        lead=masked(why.lead),
-        lead_shown=any(sentence.text == why.lead for sentence in why.found.shown),
+        found=view,
+        shown=rows,
+        citance=masked(view.citance),
+        lead=masked(view.lead),
+        lead_shown=any(sentence.text == view.lead for sentence in view.shown),
     )

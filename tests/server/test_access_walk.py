@@ -339,6 +339,8 @@ API: dict[str, tuple[dict[str, int], Build]] = {
     "GET /v1/widget/welcome": (OF_VISITORS, at("/v1/widget/welcome?collection={collection}")),
     "GET /widget": (OPEN, at("/widget")),
     "GET /widget.js": (OPEN, at("/widget.js")),
+    "POST /v1/standalone": (of_a_row(), at("/v1/standalone", json={"turn_id": "{turn}", "n": 1})),
+    "POST /v1/why": (of_a_row(), at("/v1/why", json={"turn_id": "{turn}", "n": 1})),
     "GET /v1/conversations": (EVERYBODY, at("/v1/conversations?query=wood")),
     "POST /v1/conversations": (EVERYBODY, new_conversation),
     "GET /v1/conversations/{conversation_id}": (of_a_row(), at("/v1/conversations/{conversation}")),
@@ -667,6 +669,10 @@ NAMED: dict[str, Build] = {
     "POST /v1/feedback": at("/v1/feedback", json={"turn_id": "{asked}", "rating": None}),
     "POST /v1/widget/parts": at(
         "/v1/widget/parts", json={"visitor": "0123456789abcdef", "turn_id": "{asked}", "call": "hand_over"}
+    ),
+    "POST /v1/why": at(
+        "/v1/why",
+        json={"citance": "The wood costs little [1].", "document_id": f"uploads/{NAMES['uploaded']}", **IN_VAULT},
     ),
     "GET /traces/{turn_id}": at("/traces/{stateless}?with={asked}"),
 }

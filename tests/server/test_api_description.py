@@ -52,6 +52,10 @@ def test_the_api_keeps_what_its_description_promises(running: Any, name: str) ->
         # That the last message is the user's, and which names a file may have, are no matter of a schema.
         "POST /v1/chat/completions": [positive_data_acceptance],
         UPLOAD: [positive_data_acceptance],
+        # That a quote ends behind its start, within the document's text, neither.
+        "POST /v1/standalone": [positive_data_acceptance],
+        # Nor that a sentence has words.
+        "POST /v1/why": [positive_data_acceptance],
         # Nor which options a kind of source has.
         "POST /v1/sources": [positive_data_acceptance],
         # Nor that a filter in an address is JSON.

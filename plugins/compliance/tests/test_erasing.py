@@ -90,6 +90,7 @@ def test_a_document_leaves_every_file(place: Place) -> None:
         for reviewed, correction in ((turn, {"answer": SECRET}), (elsewhere, {"passages": [mark]})):
             review = client.post(f"/v1/reviews/{reviewed}", json={"verdict": "corrected", **correction})
             assert review.status_code == 201, review.text
+        assert client.post("/v1/standalone", json={"turn_id": turn, "n": 1}).status_code == 200
     assert place.holding(SECRET)
     assert place.holding("plimsworth")
     output = place.command("erase", "document", "uploads/vault.md", "--yes").output

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,11 +20,9 @@ from plugins.evidence.decontextualize import (
     untouchable,
 )
 from plugins.evidence.page import readable_html
-from plugins.evidence.service import EvidenceService
-from server.chat import NotFound
-from server.chat.base import InvalidRequest
+from plugins.evidence.service import StandaloneView
 from testing.plugin import PluginContract
-from tests.serving import MakeSettings, Running, Serve
+from tests.serving import MakeSettings, Serve
 from tests.ui.conftest import Visitor, site, visitor
 
 __all__ = ["site", "visitor"]
@@ -108,7 +108,8 @@ def test_nothing_is_put_into_a_code_block_or_a_word() -> None:
 
 def test_a_quote_made_readable_is_escaped() -> None:
     spans = (QuoteSpan(kind="kept", text="Hold the button."), QuoteSpan(kind="added", text="in <b>this</b> document"))
-    html = str(readable_html(spans))
+    view = StandaloneView(document_id="a.md", start=0, end=16, text="Hold", spans=spans)
+    html = str(readable_html(view))
     assert "Hold the button. <ins>[in &lt;b&gt;this&lt;/b&gt; document]</ins>" in html
     assert "<b>" not in html
 
@@ -128,40 +129,54 @@ READABLE = "However, we [the authors of “Boilers”] set the SRV [safety relea
 
 
 @pytest.fixture
-def running(settings_for: MakeSettings, serve: Serve) -> Running:
+def client(settings_for: MakeSettings, serve: Serve) -> Iterator[httpx.Client]:
     running = serve(settings_for("none"))
     running.upload("boilers.md", PAGE)
-    return running
+    with running.client() as client:
+        yield client
 
 
-def made(running: Running, **change: Any) -> list[QuoteSpan]:
-    """The quote of the page made readable, or what stands at another place."""
-    start = running.call(running.service.collections.document("docs", "uploads/boilers.md")).text.index(QUOTE)
-    place = {"document_id": "uploads/boilers.md", "start": start, "end": start + len(QUOTE)}
-    service = EvidenceService(running.service.core, running.service.principal)
-    return list(running.call(service.standalone(**{"collection": "", **place, **change})))
+def place(client: httpx.Client, quote: str = QUOTE) -> dict[str, Any]:
+    document = "uploads/boilers.md"
+    text = client.get(f"/v1/collections/docs/documents/{document}").json()["text"]
+    start = text.index(quote)
+    return {"document_id": document, "start": start, "end": start + len(quote)}
 
 
-def test_a_quote_is_made_readable(running: Running) -> None:
-    spans = made(running)
-    assert "".join(text for _, text in bracketed(spans)) == READABLE
-    assert "".join(span.text for span in spans if span.kind == "kept") == QUOTE
+def test_a_quote_is_made_readable(client: httpx.Client) -> None:
+    body = place(client)
+    first = client.post("/v1/standalone", json=body).json()
+    assert first["text"] == READABLE
+    assert "".join(span["text"] for span in first["spans"] if span["kind"] != "added") == QUOTE
+    assert {span["kind"] for span in first["spans"]} == {"kept", "added"}
+
+
+def test_the_quote_of_a_turn_is_that_of_its_source(client: httpx.Client) -> None:
+    conversation = client.post("/v1/conversations", json={}).json()["id"]
+    asked_turn = client.post(f"/v1/conversations/{conversation}/turns", json={"question": "How is the SRV set?"})
+    turn = client.get(f"/v1/turns/{asked_turn.headers['x-turn-id']}").json()
+    cited = turn["done"]["citations"][0]
+    quote = client.post("/v1/standalone", json={"turn_id": turn["id"], "n": cited["n"]}).json()
+    assert (quote["document_id"], quote["start"], quote["end"]) == (
+        cited["document_id"], cited["start"], cited["end"]
+    )  # fmt: skip
+    assert client.post("/v1/standalone", json={"turn_id": turn["id"], "n": 99}).status_code == 404
 
 
 @pytest.mark.parametrize(
-    ("change", "error"),
+    ("change", "status"),
     [
-        ({"document_id": "uploads/gone.md"}, NotFound),
-        ({"start": 50, "end": 50}, InvalidRequest),
-        ({"end": 10**6, "start": 10**6 - 5}, InvalidRequest),
-        ({"start": 0, "end": 9000}, InvalidRequest),
-        ({"document_id": ""}, NotFound),
-        ({"collection": "nothing"}, NotFound),
+        ({"document_id": "uploads/gone.md"}, 404),
+        ({"start": 50, "end": 50}, 400),
+        ({"end": 10**6, "start": 10**6 - 5}, 400),
+        ({"start": 0, "end": 9000}, 400),
+        ({"turn_id": "x", "n": 1}, 400),
+        ({"document_id": ""}, 400),
+        ({"collection": "nothing"}, 404),
     ],
 )
-def test_what_is_no_quote_is_refused(running: Running, change: dict[str, Any], error: type[Exception]) -> None:
-    with pytest.raises(error):
-        made(running, **change)
+def test_what_is_no_quote_is_refused(client: httpx.Client, change: dict[str, Any], status: int) -> None:
+    assert client.post("/v1/standalone", json={**place(client), **change}).status_code == status
 
 
 @pytest.mark.browser

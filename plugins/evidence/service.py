@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from fastapi import APIRouter, Request
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from index.encoders import CachedVectors
 from index.ranking import Bm25s, fuse
 from plugins.evidence.decontextualize import QUOTE_CHARS, QuoteSpan, bracketed, make_standalone
 from plugins.evidence.explain import WhyFound, WhyRanker, WhySource, without_markers
 from plugins.evidence.source import lead, sentences_of
-from server.api.dependencies import StrictBody, number, service_of, while_connected
+from server.api.dependencies import JsonInt, StrictBody, service_of, while_connected
 from server.chat.base import (
     MAX_ID_CHARS,
     InvalidRequest,
@@ -239,9 +239,7 @@ class QuoteOfTurn(StrictBody):
     """Source `n` of a turn."""
 
     turn_id: str = Field(min_length=1, description="A turn.")
-    n: int = Field(ge=0, le=_LARGEST, description="The number of one of the turn's sources.")
-
-    _numbers = field_validator("n", mode="before")(number)
+    n: JsonInt = Field(ge=0, le=_LARGEST, description="The number of one of the turn's sources.")
 
 
 class QuoteOfDocument(StrictBody):
@@ -249,10 +247,8 @@ class QuoteOfDocument(StrictBody):
 
     document_id: str = Field(min_length=1, description="A document.")
     collection: str = Field(default="", description="The document's collection; empty: the default one.")
-    start: int = Field(default=0, ge=0, le=_LARGEST, description="First character of the document's text.")
-    end: int = Field(default=0, ge=0, le=_LARGEST, description="Behind the last character.")
-
-    _numbers = field_validator("start", "end", mode="before")(number)
+    start: JsonInt = Field(default=0, ge=0, le=_LARGEST, description="First character of the document's text.")
+    end: JsonInt = Field(default=0, ge=0, le=_LARGEST, description="Behind the last character.")
 
 
 @router.post("/v1/standalone", summary="Make a quote readable away from its page")
@@ -267,11 +263,9 @@ async def standalone(body: QuoteOfTurn | QuoteOfDocument, request: Request, quot
 class CitationOfTurn(QuoteOfTurn):
     """A citation of source `n` in a turn's answer."""
 
-    at: int = Field(
+    at: JsonInt = Field(
         default=0, ge=0, le=_LARGEST, description="Offset in the answer, where more than one sentence cites the source."
     )
-
-    _offsets = field_validator("at", mode="before")(number)
 
 
 class CitingSentence(StrictBody):

@@ -270,7 +270,6 @@ def _number(value: object) -> object:
 
 
 JsonInt = Annotated[int, BeforeValidator(_number)]
-JsonFloat = Annotated[float, BeforeValidator(_number)]
 
 
 class StrictBody(BaseModel):

@@ -18,7 +18,6 @@ from starlette.responses import Response
 from index.documents import Where
 from server.api.dependencies import (
     EVENTS,
-    JsonFloat,
     JsonInt,
     Service,
     TurnStream,
@@ -111,8 +110,6 @@ class CompletionRequest(_Tolerant):
         default=None, ge=1, description="Longest answer; may only lower the server's limit."
     )
     max_completion_tokens: JsonInt | None = Field(default=None, ge=1, description="The newer name of `max_tokens`.")
-    temperature: JsonFloat | None = Field(default=None, ge=0, le=2, description="Checked; the server's own is used.")
-    top_p: JsonFloat | None = Field(default=None, ge=0, le=1, description="Checked; the server's own is used.")
 
     n: Literal[1] | None = Field(default=1, description="One answer is given.")
     anaphora: Options | None = None

@@ -104,13 +104,9 @@ def add(
 
 
 @app.command()
-def sync(
-    context: typer.Context,
-    name: Name,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what has changed.")] = False,
-) -> None:
+def sync(context: typer.Context, name: Name) -> None:
     """Read a source now and bring its collection up to date."""
-    _run(state_of(context), lambda sources: sources.sync(name, dry_run=dry_run))
+    _run(state_of(context), lambda sources: sources.sync(name))
 
 
 @app.command()

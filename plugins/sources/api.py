@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlencode, urlsplit
 
-from plugins.sources.fetcher import Fetcher
+from plugins.sources.fetcher import FetchingConnector
 from plugins.sources.source import Guard, Item, Known, Pause, Source, SourceError, size_problem
 from text.sanitize import sanitize_line, web_address
 
@@ -34,25 +34,20 @@ class Entry:
     about: Mapping[str, Any]
 
 
-class ApiConnector:
+class ApiConnector(FetchingConnector):
     """Base of connectors: a subclass lists the entries and writes the text of one. The newest `pages` are read."""
 
-    lists_all = True
+    answer_bytes: ClassVar = LIST_BYTES
     suffix: ClassVar = ".md"
 
     def __init__(self, source: Source, cache: Path, guard: Guard, max_bytes: int) -> None:
+        super().__init__(source, cache, guard, max_bytes)
         parts = urlsplit(source.location)
-        self.source = source
         self.origin = source.endpoint.rstrip("/") or f"{parts.scheme}://{parts.netloc}"
         self.path = parts.path.strip("/")
         self.token = source.secret("TOKEN")
-        self._fetcher = Fetcher(guard, LIST_BYTES)
-        self._max_bytes = max_bytes
         self._pause: Pause = lambda seconds: None
         self._read_bytes = 0
-
-    def close(self) -> None:
-        self._fetcher.close()
 
     def items(self, previous: Mapping[str, Known], pause: Pause) -> Iterator[Item]:
         """See `Connector`. Nothing is named before the whole list is there."""
@@ -68,7 +63,7 @@ class ApiConnector:
                 try:
                     with _expected(entry.url):
                         content = self.text(entry).encode()
-                    problem = size_problem(len(content), self._max_bytes)
+                    problem = size_problem(len(content), self.max_bytes)
                 except SourceError as error:
                     problem = str(error)
             if problem:
@@ -98,7 +93,7 @@ class ApiConnector:
         query = urlencode({name: value for name, value in parameters.items() if value not in ("", None)})
         address = f"{url}?{query}" if query else url
         sent = None if body is None else json.dumps(body).encode()
-        answer = self._fetcher.get(address, {"Accept": "application/json", **self.headers()}, redirects=0, body=sent)
+        answer = self.fetcher.get(address, {"Accept": "application/json", **self.headers()}, redirects=0, body=sent)
         if answer.status != 200:
             wait = answer.headers.get("retry-after", "")
             more = f"; it wants {wait[:10]} seconds of pause" if wait else ""

@@ -10,11 +10,12 @@ import time
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import httpx
 
-from plugins.sources.source import Guard, SourceError, size_problem
+from plugins.sources.source import Connector, Guard, Source, SourceError, size_problem
 from server.guarded_http import guarded_transport
 
 AGENT = "anaphora (documentation index)"
@@ -94,6 +95,19 @@ class Fetcher:
             if unpacker and body and not unpacker.eof:
                 raise SourceError(f"{url} is not read to its end: what was packed is cut off")
             return Fetched(url, permanent, answer.status_code, answer.headers, bytes(body))
+
+
+class FetchingConnector(Connector):
+    """Base of connectors that read by HTTP; an answer has at most `answer_bytes`, or those of a document."""
+
+    answer_bytes: ClassVar = 0
+
+    def __init__(self, source: Source, cache: Path, guard: Guard, max_bytes: int) -> None:
+        super().__init__(source, cache, guard, max_bytes)
+        self.fetcher = Fetcher(guard, self.answer_bytes or max_bytes)
+
+    def close(self) -> None:
+        self.fetcher.close()
 
 
 def parse_tree(body: bytes, *, html: bool) -> Any:

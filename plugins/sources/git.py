@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from plugins.sources.source import Guard, Item, Known, Pause, Source, SourceError, is_wanted, size_problem
+from plugins.sources.source import Connector, Guard, Item, Known, Pause, Source, SourceError, is_wanted, size_problem
 from text.sanitize import sanitize_line, without_credentials
 
 _HEAD = "refs/anaphora/head"
@@ -51,16 +51,12 @@ _LINKS = {
 }
 
 
-class GitConnector:
+class GitConnector(Connector):
     """Names the files of the branch's newest commit; a version is the blob's id."""
 
-    lists_all = True
-
     def __init__(self, source: Source, cache: Path, guard: Guard, max_bytes: int) -> None:
-        self._source = source
+        super().__init__(source, cache, guard, max_bytes)
         self._repository = cache / "repository.git"
-        self._guard = guard
-        self._max_bytes = max_bytes
         self._address = urlsplit(_ascii(source.location))
         place = source.location.rstrip("/").removesuffix(".git")
         template = _LINKS.get(self._address.hostname or "", "")
@@ -70,10 +66,10 @@ class GitConnector:
         if not (self._repository / "HEAD").is_file():
             self._repository.mkdir(parents=True, exist_ok=True)
             self._run(pause, "init", "--quiet", "--bare", "--template=")
-        branch = f"refs/heads/{self._source.branch}" if self._source.branch else "HEAD"
+        branch = f"refs/heads/{self.source.branch}" if self.source.branch else "HEAD"
         options = ("--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head")
         self._run(pause, "fetch", *options, "--", self._address.geturl(), f"+{branch}:{_HEAD}")
-        below = ["--", self._source.path] if self._source.path else []
+        below = ["--", self.source.path] if self.source.path else []
         listing = self._run(pause, "ls-tree", "-r", "-z", "-l", "--full-tree", _HEAD, *below)
         with self._started("cat-file", "--batch") as reader:
             for line in listing.split(b"\0")[:-1]:
@@ -83,15 +79,12 @@ class GitConnector:
                 if not mode.startswith("100") or not is_wanted(key, int(size)):
                     continue
                 pause(0)
-                if problem := size_problem(int(size), self._max_bytes):
+                if problem := size_problem(int(size), self.max_bytes):
                     yield Item(key, problem=problem)
                     continue
                 unchanged = key in previous and previous[key].version == blob
                 content = None if unchanged else _blob(reader, blob, int(size))
-                yield Item(key, blob, content, self._source.address(key, self._link))
-
-    def close(self) -> None:
-        """Nothing is open."""
+                yield Item(key, blob, content, self.source.address(key, self._link))
 
     def _run(self, pause: Pause, *arguments: str) -> bytes:
         """Run git and return its output. Raises SourceError, and what `pause` raises once it is killed."""
@@ -121,7 +114,7 @@ class GitConnector:
             if process.returncode:
                 words = complaint.read().decode("utf-8", "replace")
                 words = sanitize_line(without_credentials(words))[:500]
-                raise SourceError(f"git {arguments[0]} failed for {self._source.location}: {words}")
+                raise SourceError(f"git {arguments[0]} failed for {self.source.location}: {words}")
             return output.read()
 
     @contextmanager
@@ -144,12 +137,12 @@ class GitConnector:
         parts = self._address
         host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
         addresses = ",".join(
-            f"[{address}]" if ":" in address else address for address in self._guard.addresses(host, port)
+            f"[{address}]" if ":" in address else address for address in self.guard.addresses(host, port)
         )
         # An address of IP version 6 needs no looking up, and cannot stand before a colon.
         settings = _SETTINGS if ":" in host else {**_SETTINGS, "http.curloptResolve": f"{host}:{port}:{addresses}"}
-        if token := self._source.secret("TOKEN"):
-            user = self._source.secret("USER") or "x-access-token"
+        if token := self.source.secret("TOKEN"):
+            user = self.source.secret("USER") or "x-access-token"
             basic = base64.b64encode(f"{user}:{token}".encode()).decode()
             settings = {
                 **settings,

@@ -5,11 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
-from plugins.sources.fetcher import Fetcher
-from plugins.sources.source import Guard, Item, Known, Pause, Source, SourceError, size_problem
+from plugins.sources.fetcher import FetchingConnector
+from plugins.sources.source import Item, Known, Pause, SourceError, size_problem
 from text.sanitize import sanitize_line
 
 _METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
@@ -20,32 +19,22 @@ _YAML_BYTES = 4 << 20
 """A description in YAML at most, of which each byte takes hundreds while it is read."""
 
 
-class OpenApiConnector:
+class OpenApiConnector(FetchingConnector):
     """Names the description by its address."""
-
-    lists_all = True
-
-    def __init__(self, source: Source, cache: Path, guard: Guard, max_bytes: int) -> None:
-        self._source = source
-        self._max_bytes = max_bytes
-        self._fetcher = Fetcher(guard, max_bytes)
-
-    def close(self) -> None:
-        self._fetcher.close()
 
     def items(self, previous: Mapping[str, Known], pause: Pause) -> Iterator[Item]:
         pause(0)
-        location, token = self._source.location, self._source.secret("TOKEN")
-        answer = self._fetcher.get(location, {"Authorization": f"Bearer {token}"} if token else {}, redirects=0)
+        location, token = self.source.location, self.source.secret("TOKEN")
+        answer = self.fetcher.get(location, {"Authorization": f"Bearer {token}"} if token else {}, redirects=0)
         if answer.status != 200:
             raise SourceError(f"{location} is answered with HTTP {answer.status}: check the address")
         version = hashlib.sha256(answer.body).hexdigest()[:32]
         before, content = previous.get(location), None
         description = _parsed(answer.body, location)
         if before is None or before.version != version:
-            content = markdown(description, self._max_bytes).encode()
+            content = markdown(description, self.max_bytes).encode()
         title = _text(_table(description.get("info")).get("title")) or "API"
-        yield Item(location, version, content, self._source.link or location, title, suffix=".md")
+        yield Item(location, version, content, self.source.link or location, title, suffix=".md")
 
 
 def _parsed(body: bytes, location: str) -> Mapping[str, Any]:

@@ -12,39 +12,33 @@ from urllib.parse import quote, urlencode
 
 import httpx
 
-from plugins.sources.fetcher import Fetched, Fetcher, parse_tree
+from plugins.sources.fetcher import Fetched, FetchingConnector, parse_tree
 from plugins.sources.source import Guard, Item, Known, Pause, Source, SourceError, is_wanted, size_problem
 
 _LIST_BYTES, _ROW_BYTES = 64 << 20, 200
 """What a list takes at most, and about what a row of it does."""
 
 
-class BucketConnector:
+class BucketConnector(FetchingConnector):
     """Names the objects below the prefix; a version is an ETag."""
 
-    lists_all = True
-
     def __init__(self, source: Source, cache: Path, guard: Guard, max_bytes: int) -> None:
+        super().__init__(source, cache, guard, max_bytes)
         bucket, _, self._prefix = source.location.removeprefix("s3://").partition("/")
         endpoint = source.endpoint or f"https://s3.{source.region}.amazonaws.com"
         self._place = f"{endpoint.rstrip('/')}/{bucket}"
-        self._source = source
-        self._fetcher = Fetcher(guard, max_bytes)
         self._auth: httpx.Auth | None = None
         if key := source.secret("KEY"):
             from httpx_auth import AWS4Auth
 
             self._auth = AWS4Auth(key, source.secret("SECRET") or "none", source.region, "s3")
 
-    def close(self) -> None:
-        self._fetcher.close()
-
     def items(self, previous: Mapping[str, Known], pause: Pause) -> Iterator[Item]:
         """See `Connector`. Nothing is named before the whole list is there."""
         for key, version, size in list(self._listed(pause)):
             pause(0)
-            url = self._source.address(key)
-            if problem := size_problem(size, self._fetcher.max_bytes):
+            url = self.source.address(key)
+            if problem := size_problem(size, self.max_bytes):
                 yield Item(key, problem=problem)
             elif key in previous and previous[key].version == version:
                 yield Item(key, version, url=url)
@@ -77,4 +71,4 @@ class BucketConnector:
         raise SourceError(f"{self._place} lists more than {_LIST_BYTES // _ROW_BYTES:,} objects: name a longer prefix")
 
     def _get(self, url: str) -> Fetched:
-        return self._fetcher.get(url, redirects=0, auth=self._auth)
+        return self.fetcher.get(url, redirects=0, auth=self._auth)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Literal, Protocol, Self, TypeAlias
+from typing import Annotated, Literal, Self, TypeAlias
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -161,12 +161,17 @@ class Known:
     path: Path
 
 
-class Connector(Protocol):
-    """Reads one source; used by one thread at a time. `lists_all`: what a complete run of `items` does not name is
-    deleted."""
+class Connector:
+    """Base of what reads one source; used by one thread at a time. `cache` is a folder of its own."""
 
-    @property
-    def lists_all(self) -> bool: ...
+    lists_all = True
+    """What a complete run of `items` does not name is deleted."""
+
+    def __init__(self, source: Source, cache: Path, guard: Guard, max_bytes: int) -> None:
+        self.source = source
+        self.cache = cache
+        self.guard = guard
+        self.max_bytes = max_bytes
 
     def items(self, previous: Mapping[str, Known], pause: Pause) -> Iterator[Item]:
         """List the present documents, each key once; `previous` holds the mirrored ones, by key.
@@ -174,8 +179,10 @@ class Connector(Protocol):
         `pause` is called before every request or file, and what it raises is passed on. Raises SourceError if the
         source cannot be read (on): what was not named until then stays.
         """
+        raise NotImplementedError
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Close what is open."""
 
 
 def is_wanted(name: str, size: int) -> bool:

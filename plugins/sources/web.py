@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
 
 import httpx
 
-from plugins.sources.fetcher import AGENT, Fetched, Fetcher, parse_tree
+from plugins.sources.fetcher import AGENT, Fetched, FetchingConnector, parse_tree
 from plugins.sources.source import Guard, Item, Known, Pause, Source, SourceError
 from text.sanitize import is_showable
 
@@ -58,25 +58,21 @@ class _Page(NamedTuple):
     kept: bool = True
 
 
-class WebConnector:
+class WebConnector(FetchingConnector):
     """Names the pages that it is led to."""
 
     lists_all = False
 
     def __init__(self, source: Source, cache: Path, guard: Guard, max_bytes: int) -> None:
-        self._source = source
-        self._fetcher = Fetcher(guard, max_bytes)
+        super().__init__(source, cache, guard, max_bytes)
         self._start = canonical(source.location)
         self._prefix = source.prefix or self._start[: self._start.rindex("/") + 1]
-
-    def close(self) -> None:
-        self._fetcher.close()
 
     def items(self, previous: Mapping[str, Known], pause: Pause) -> Iterator[Item]:
         """See `Connector`. The first page must answer, or nothing is taken for deleted."""
         pause(0)
-        robots, failures, most = self._robots(), 0, self._source.pages
-        delay = max(self._source.delay, min(_LONGEST_DELAY, float(robots.crawl_delay(AGENT) or 0)))
+        robots, failures, most = self._robots(), 0, self.source.pages
+        delay = max(self.source.delay, min(_LONGEST_DELAY, float(robots.crawl_delay(AGENT) or 0)))
         waiting, met = deque([(self._start, 0)]), {self._start}
 
         def meet(url: str, depth: int) -> None:
@@ -105,7 +101,7 @@ class WebConnector:
             try:
                 version = _version(before) if before else _PageVersion("", "", 0, "")
                 validators = {"If-None-Match": version.etag, "If-Modified-Since": version.modified}
-                answer = self._fetcher.get(url, {name: value for name, value in validators.items() if value})
+                answer = self.fetcher.get(url, {name: value for name, value in validators.items() if value})
                 status, problem = answer.status, f"it is answered with HTTP {answer.status}"
             except SourceError as error:
                 status, problem = 599, str(error)
@@ -121,7 +117,7 @@ class WebConnector:
             item, page = self._read(answer, url, previous, depth)
             if item.version or item.gone or item.problem:
                 yield item
-            for link in page.links if depth < self._source.depth else ():
+            for link in page.links if depth < self.source.depth else ():
                 meet(link, depth + 1)
             meet(page.canonical, depth)
 
@@ -158,7 +154,7 @@ class WebConnector:
         from protego import Protego
 
         url = urljoin(self._start, "/robots.txt")
-        answer = self._fetcher.get(url)
+        answer = self.fetcher.get(url)
         if answer.status >= 500 or answer.status in (401, 403, 429):
             raise SourceError(f"{url} is answered with HTTP {answer.status}: without it nothing is asked for")
         robots = Protego.parse(answer.body[: 512 * 1024].decode("utf-8", "replace") if answer.status == 200 else "")
@@ -168,7 +164,7 @@ class WebConnector:
 
     def _sitemap(self, robots: Protego, wait: Callable[[], None]) -> Iterator[Item]:
         """The pages that sitemaps name, and sitemaps with their problems."""
-        named = [self._source.sitemap] if self._source.sitemap else list(robots.sitemaps)
+        named = [self.source.sitemap] if self.source.sitemap else list(robots.sitemaps)
         waiting, requested = deque(named or [urljoin(self._start, "/sitemap.xml")]), set[str]()
         while waiting and len(requested) < _SITEMAPS:
             url = canonical(waiting.popleft())
@@ -177,7 +173,7 @@ class WebConnector:
             requested.add(url)
             wait()
             try:
-                answer = self._fetcher.get(url)
+                answer = self.fetcher.get(url)
             except SourceError as error:
                 yield Item(url, problem=str(error))
                 continue

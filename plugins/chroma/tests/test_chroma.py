@@ -13,7 +13,6 @@ import pytest
 
 from index.collection import Collection
 from index.documents import Document, Query
-from index.errors import StoreUnavailable
 from index.indexer import index_documents
 from index.stores import StoreSpec, VectorStore, load_store
 from plugins.chroma.local_server import local_server, stop_servers
@@ -92,12 +91,6 @@ def test_the_server_ends_with_the_process_that_started_it(tmp_path: Path) -> Non
         assert psutil.pid_exists(child)
         parent.kill()
     eventually(lambda: not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE)
-
-
-def test_chroma_without_chromadb_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "chromadb", None)
-    with pytest.raises(StoreUnavailable, match=r"needs chromadb, .*EXTRAS=chroma"):
-        load_store(StoreSpec("chroma", "http://localhost:8000"))
 
 
 class TestPlugin(PluginContract):

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx2
 import pytest
-from typer.testing import CliRunner
 
-from plugins.mcp import app
 from testing.plugin import PluginContract
 from tests.openai_server import FakeOpenAIServer
 from tests.serving import MakeSettings, Running, Serve
@@ -102,12 +100,6 @@ def test_an_agent_searches_asks_and_opens_within_its_grants(
         assert client.post("/mcp", json={}).status_code == 401
         stranger = {"Origin": "http://elsewhere.example", "Authorization": f"Bearer {running.key('reader', 'x')}"}
         assert client.post("/mcp", json={}, headers=stranger).status_code == 403
-
-
-def test_the_command_names_the_extra_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "mcp", None)
-    result = CliRunner().invoke(app, [])
-    assert "make install EXTRAS=standard" in str(result.exception)
 
 
 @pytest.mark.extended

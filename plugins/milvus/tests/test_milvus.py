@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index.errors import StorageError, StoreUnavailable
+from index.errors import StorageError
 from index.stores import StoreSpec, VectorStore, load_store
 from plugins.milvus import milvus_store as milvus
 from plugins.milvus.milvus_store import MilvusStore, _filter
@@ -97,12 +97,6 @@ def test_a_version_on_a_server_that_is_away_cannot_be_opened(tmp_path: Path) -> 
     nowhere = load_store(StoreSpec("milvus", f"http://127.0.0.1:{free_port()}"))
     with pytest.raises(StorageError, match="does not answer"):
         nowhere.open(tmp_path / "docs" / "versions" / "000001-0000000a", ["a"], 8)
-
-
-def test_milvus_without_its_libraries_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pymilvus", None)
-    with pytest.raises(StoreUnavailable, match=r"needs pymilvus, .*EXTRAS=milvus"):
-        load_store(LITE)
 
 
 class TestPlugin(PluginContract):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import threading
 from pathlib import Path
 
@@ -51,13 +50,6 @@ def test_a_server_that_is_not_there_is_named_without_its_password() -> None:
         Database("postgresql://me@host:port/anaphora")
     with pytest.raises(ValueError, match="begins with postgresql"):
         Settings(database={"url": "mysql://me@127.0.0.1/anaphora"})
-
-
-def test_without_the_driver_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.machinery.PathFinder.find_spec", lambda *_: None)
-    monkeypatch.delitem(sys.modules, "psycopg", raising=False)
-    with pytest.raises(StoreError, match="EXTRAS=postgres"):
-        Database("postgresql://me@127.0.0.1:1/anaphora")
 
 
 def test_a_database_that_is_not_there_is_named(postgres: PostgresPrograms) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,7 +18,6 @@ from server.settings import LimitsSettings
 from tests.eventually import eventually
 from tests.index.stored_collection import free_port, listens
 from tests.server.test_chat_limits import ANN, BOB, refused
-from text.modules import MissingExtra
 
 Redis = Callable[[], subprocess.Popen[bytes]]
 
@@ -106,9 +104,3 @@ def test_without_its_redis_every_server_counts_alone(
         await limits.close()
 
     asyncio.run(scenario())
-
-
-def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "redis", None)
-    with pytest.raises(MissingExtra, match="EXTRAS=redis"):
-        PrincipalLimits(LimitsSettings(requests_per_minute=1, store="redis://127.0.0.1"))

@@ -1,4 +1,4 @@
-"""The vector store Milvus: on a server or cluster, or as Milvus Lite in the collection's folder."""
+"""The vector store Milvus, on a server or a cluster."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Vectors in Milvus: on a server or a cluster, or in the version's own folder by Milvus Lite.
-
-A version is a Milvus collection. Milvus Lite locks and writes the files that it opens: a version in the folder is
-opened as a copy.
-"""
+"""Vectors in Milvus, on a server or a cluster: a version is a Milvus collection."""
 
 from __future__ import annotations
 
@@ -10,8 +6,6 @@ import hashlib
 import logging
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Sequence
 from contextlib import closing, suppress
 from pathlib import Path
@@ -37,7 +31,6 @@ EXACT_ROWS = 60_000
 EF_SEARCH = 300
 """Candidates the graph search keeps beyond that, as for Chroma."""
 
-_FILES = "vectors.db"
 _HNSW = {"index_type": "HNSW", "metric_type": "IP", "params": {"M": 16, "efConstruction": 100}}
 _FLAT = {"index_type": "FLAT", "metric_type": "IP", "params": {}}
 _BATCH = 1000
@@ -50,10 +43,10 @@ _MOST = 16384
 class MilvusStore:
     """A `VectorStore`; `url` is a server's, such as `http://localhost:19530`."""
 
-    def __init__(self, url: str = "") -> None:
+    def __init__(self, url: str) -> None:
         need_extra("milvus", "The vector store Milvus", "pymilvus", error=StoreUnavailable)
         if not url:
-            need_extra("milvus", "Milvus without a server", "milvus_lite", error=StoreUnavailable)
+            raise StoreUnavailable("the vector store Milvus needs the address of a server in index.store_url")
         self._url = url
 
     def write(self, folder: Path, ids: Sequence[str], dimension: int, take: Take) -> None:
@@ -62,7 +55,7 @@ class MilvusStore:
             milvus.fill(len(ids), take)
 
     def open(self, folder: Path, ids: Sequence[str], dimension: int) -> OpenMilvus:
-        version = _MilvusVersion(folder, self._url, copied=True)
+        version = _MilvusVersion(folder, self._url)
         try:
             with version.failures.reading():
                 count = version.load()
@@ -74,8 +67,6 @@ class MilvusStore:
             raise
 
     def delete(self, folder: Path) -> None:
-        if not self._url:
-            return
         with suppress(StorageError), closing(_MilvusVersion(folder, self._url)) as milvus, milvus.failures.writing():
             milvus.drop()
 
@@ -112,37 +103,21 @@ class OpenMilvus:
 class _MilvusVersion:
     """The Milvus collection of a version, and the connection to it."""
 
-    def __init__(self, folder: Path, url: str, *, copied: bool = False) -> None:
-        self.where = url or str(folder / _FILES)
-        self.failures = EngineFailures("Milvus", self.where, url, _raised, _answered, (OSError,))
-        self._url = url
+    def __init__(self, folder: Path, url: str) -> None:
+        self.where = url
+        self.failures = EngineFailures("Milvus", url, url, _raised, _answered, (OSError,))
         self._folder = folder
-        self._copied = copied
-        self._copy = ""
         self._opened: MilvusClient | None = None
 
     @property
     def _client(self) -> MilvusClient:
         if self._opened is None:
             # It writes each error down with its traceback before it raises it.
-            for name in ("pymilvus", "milvus_lite"):
-                logging.getLogger(name).setLevel(logging.CRITICAL)
+            logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
             from pymilvus import MilvusClient
 
-            address = self._url or self._files()
-            self._opened = MilvusClient(address, token=os.environ.get(TOKEN, "") if self._url else "")
+            self._opened = MilvusClient(self.where, token=os.environ.get(TOKEN, ""))
         return self._opened
-
-    def _files(self) -> str:
-        files = self._folder / _FILES
-        if not self._copied:
-            return str(files)
-        if not files.is_dir():
-            raise CollectionCorrupt(f"the vectors in {files} are missing: index again")
-        if not self._copy:
-            self._copy = tempfile.mkdtemp(prefix="anaphora-milvus-")
-            shutil.copytree(files, Path(self._copy) / _FILES)
-        return str(Path(self._copy) / _FILES)
 
     @property
     def name(self) -> str:
@@ -203,15 +178,6 @@ class _MilvusVersion:
         client, self._opened = self._opened, None
         if client is not None:
             client.close()
-        if not self._url:
-            with suppress(ImportError):
-                from milvus_lite import server_manager_instance
-
-                server_manager_instance.release_server(
-                    str(Path(self._copy) / _FILES if self._copied else self._folder / _FILES)
-                )
-        if self._copy:
-            shutil.rmtree(self._copy, ignore_errors=True)
 
 
 def _filter(mask: Mask) -> str:

@@ -235,7 +235,7 @@ class IndexSettings(SettingsGroup):
     store_url: str = Field(
         "",
         description="Address of the server of `chroma` or `milvus`, such as `http://localhost:19530`; without it "
-        "the files lie in the home folder. A Milvus server's token is read from the environment variable "
+        "Chroma's files lie in the home folder. A Milvus server's token is read from the environment variable "
         "`MILVUS_TOKEN`.",
     )
 

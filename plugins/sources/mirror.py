@@ -131,21 +131,22 @@ class SourceMirror:
         items: Iterable[Item],
         *,
         complete: bool = False,
+        dry_run: bool = False,
         progress: Callable[[int, int], None] = lambda done, total: None,
     ) -> SyncReport:
-        """Bring the files up to date with what a source reports.
+        """Bring the files up to date with what a source reports, or with `dry_run` only report the changes.
 
         The caller holds the lock. If the list is to be `complete`, documents that it does not name are deleted. A
         source that cannot be read (on) is a `problem` of the report. Passes on what else `items` raises, and raises
         OSError if nothing can be written; what was read until then is kept.
         """
         began, saved, problem, every = time.time(), time.monotonic(), "it was stopped", self.source.seconds
-        run = _MirrorRun(self)
+        run = _MirrorRun(self, dry_run)
         try:
             for item in items:
                 run.take(item)
                 progress(len(run.met), len(run.documents))
-                if time.monotonic() - saved > _SAVE_SECONDS:
+                if time.monotonic() - saved > _SAVE_SECONDS and not dry_run:
                     self._save(self.state.model_copy(update={"documents": run.documents}))
                     saved = time.monotonic()
             if complete:
@@ -157,11 +158,12 @@ class SourceMirror:
             report = SyncReport(
                 began=began, changes=tuple(run.changes[:MAX_CHANGES]), counts=dict(run.counts), problem=problem
             )
-            # What was never read and is not named any more is no document.
-            documents = {key: stored for key, stored in run.documents.items() if stored.path or key in run.met}
-            # Sources that were added together need not be asked together for ever.
-            due = time.time() + every * (1 + random.uniform(0, _JITTER)) if every else 0.0
-            self._save(MirrorState(documents=documents, last=report, due=due))
+            if not dry_run:
+                # What was never read and is not named any more is no document.
+                documents = {key: stored for key, stored in run.documents.items() if stored.path or key in run.met}
+                # Sources that were added together need not be asked together for ever.
+                due = time.time() + every * (1 + random.uniform(0, _JITTER)) if every else 0.0
+                self._save(MirrorState(documents=documents, last=report, due=due))
         return report
 
     def _save(self, state: MirrorState) -> None:
@@ -184,13 +186,14 @@ class SourceMirror:
 class _MirrorRun:
     """One run: takes the items of a source, and keeps count."""
 
-    def __init__(self, mirror: SourceMirror) -> None:
+    def __init__(self, mirror: SourceMirror, dry_run: bool) -> None:
         self.documents = dict(mirror.state.documents)
         self.met: set[str] = set()
         self.changes: list[Change] = []
         self.counts: Counter[Outcome] = Counter()
         self._names = {stored.path.casefold() for stored in self.documents.values()}
         self._mirror = mirror
+        self._dry_run = dry_run
 
     def take(self, item: Item) -> None:
         """Write or delete one document, or note its problem."""
@@ -223,8 +226,9 @@ class _MirrorRun:
             path = mirror_path(self._mirror.folder.name, item.key, item.suffix, self._names)
             self._names.add(path.casefold())
         try:
-            with replacing(self._mirror.files / path) as draft:
-                draft.write_bytes(content)
+            if not self._dry_run:
+                with replacing(self._mirror.files / path) as draft:
+                    draft.write_bytes(content)
         except (NotADirectoryError, IsADirectoryError, FileExistsError):
             self._fail(item.key, "its name is also that of a folder")
             return
@@ -241,7 +245,7 @@ class _MirrorRun:
             self._note(key, "deleted", "the source has it no more")
 
     def _unlink(self, path: str) -> None:
-        if path:
+        if path and not self._dry_run:
             (self._mirror.files / path).unlink(missing_ok=True)
 
     def _fail(self, key: str, problem: str) -> None:

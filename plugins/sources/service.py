@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Literal
@@ -20,8 +21,9 @@ from plugins.sources.mirror import Kept, SourceMirror, SyncReport, mirrors
 from plugins.sources.source import Connector, Guard, Item, Source, SourceError, SourceKind, SourcesSettings
 from server.access import Ownership
 from server.chat.base import ChatError, Conflict, InvalidRequest, NotFound, TooLarge, clean, requires
-from server.chat.collections import CollectionService
+from server.chat.collections import CollectionService, making_a_job
 from server.jobs import JobProgress
+from server.store import collection_rows
 from server.store.records import FileResult, Job
 from text.files import is_name
 from text.modules import need_extra
@@ -107,6 +109,8 @@ class SourceService(CollectionService):
         mirror = SourceMirror(self.core.settings.home / "sources", source.name)
         if mirror.folder.exists():
             raise Conflict(f"There is a source {source.name} already. Remove it first.", code="source_exists")
+        if source.watch:
+            need_extra("sources", "Watching a folder", "watchfiles", error=InvalidRequest)
         ownership = await self._made(source.collection, "")
         await self._account("source.add", source, ownership, kind=source.kind, location=source.location)
         await asyncio.to_thread(mirror.write, source)
@@ -115,13 +119,18 @@ class SourceService(CollectionService):
         return await self.source(source.name)
 
     @requires("documents")
-    async def sync(self, name: str, *, if_due: bool = False) -> Job:
-        """Read a source now; with `if_due` not if another server has read it meanwhile. Raises NotFound."""
+    @making_a_job
+    async def sync(self, name: str, *, dry_run: bool = False, if_due: bool = False) -> Job:
+        """Read a source now. With `dry_run` the job only reports the changes; with `if_due` it does nothing if another
+        server has read the source meanwhile. Raises NotFound."""
         _, source, ownership = await self._mirror(name)
         await self._account("source.sync", source, ownership)
-        return await self._submit("sync", source.collection, ownership, self._work_sync, source=name, if_due=if_due)
+        how = {"source": name, "dry_run": dry_run, "if_due": if_due}
+        return await self._submit("sync", source.collection, ownership, self._work_sync, **how)
 
-    def _work_sync(self, progress: JobProgress, collection: str, source: str, if_due: bool) -> list[FileResult]:
+    def _work_sync(
+        self, progress: JobProgress, collection: str, source: str, dry_run: bool, if_due: bool
+    ) -> list[FileResult]:
         mirror, settings = SourceMirror(self.core.settings.home / "sources", source), self.core.settings
         followed, results = mirror.source, list[FileResult]()
         if followed.kind != "push" and not (if_due and time.time() < mirror.state.due):
@@ -132,12 +141,13 @@ class SourceService(CollectionService):
                     report = mirror.sync(
                         connector.items(mirror.known(), progress.pause),
                         complete=connector.lists_all,
+                        dry_run=dry_run,
                         progress=lambda done, total: progress.report("crawl", done, max(done, total)),
                     )
                 finally:
                     connector.close()
-            results = _failures(followed, report)
-        return [*results, *self._work_pushed(progress, collection, source)]
+            results = _results(followed, report, dry_run)
+        return results if dry_run else [*results, *self._work_pushed(progress, collection, source)]
 
     def _work_pushed(self, progress: JobProgress, collection: str, source: str) -> list[FileResult]:
         """Index a source's mirror; the result names what changed."""
@@ -146,6 +156,7 @@ class SourceService(CollectionService):
         return [result for result in indexed if result.status != "unchanged"]
 
     @requires("server")
+    @making_a_job
     async def remove(self, name: str) -> Job:
         """Remove a source and its documents. Raises NotFound."""
         _, source, ownership = await self._mirror(name)
@@ -158,9 +169,11 @@ class SourceService(CollectionService):
         if self.core.opened.exists(collection):
             deleted = self._delete(progress, collection, lambda info: Path(info.path).is_relative_to(root))
         mirror.remove()
+        self.core.database.write_blocking(collection_rows.forget_pushed, collection, source)
         return deleted
 
     @requires("documents")
+    @making_a_job
     async def push(self, name: str, key: str, document: PushedDocument | None) -> Job:
         """Store a document under its key, or with None delete it, and index that in the background.
 
@@ -170,11 +183,13 @@ class SourceService(CollectionService):
         key = clean(key, MAX_KEY_CHARS, "key").strip()
         if source.kind != "push" or not key:
             raise InvalidRequest(f"{name} is of kind {source.kind}: documents are pushed to a source of kind push.")
-        item = Item(key, gone=True)
+        item, label = Item(key, gone=True), f"{name}/{key}"
         if document is not None:
             content = document.text.encode("utf-8", "replace")
             if len(content) > self.core.settings.index.max_file_mb << 20:
                 raise TooLarge("The document is larger than index.max_file_mb.", param="text")
+            if room := await self._room(source.collection, label):
+                room.demand(len(content), "text")
             item = Item(key, "", content, document.url, document.title, _SUFFIXES[document.format])
 
         def put() -> None:
@@ -186,21 +201,33 @@ class SourceService(CollectionService):
             await asyncio.to_thread(put)
         except SourceError as error:
             raise Conflict(f"{error}.", code="source_busy") from error
+        if item.content is None:
+            await self._write(collection_rows.forget_uploads, source.collection, label)
+        else:
+            sizes = {label: len(item.content)}
+            await self._write(collection_rows.remember_uploads, source.collection, label, sizes, ownership)
         return await self._submit("sync", source.collection, ownership, self._work_pushed, source=name)
 
     @requires("server")
-    async def sync_due(self, last_reads: dict[str, float]) -> None:
-        """Read the sources that are due; put the time of each into `last_reads`, by name, once its job is made."""
-        now = time.time()
+    async def sync_due(self, changed: set[str], last_reads: dict[str, float]) -> dict[str, str]:
+        """Read the sources that are due or `changed`; return the names of the folders to watch, by place.
+
+        A source is taken out of `changed`, and its time is put into `last_reads`, once its job is made.
+        """
+        now, watched = time.time(), dict[str, str]()
         for summary in await self.sources():
             source, last_read = summary.source, last_reads.get(summary.source.name, 0.0)
+            if source.watch and await asyncio.to_thread(Path(source.location).is_dir):
+                watched[source.location] = source.name
             # What was pushed may be indexed no more than a server before this one came to.
             due = (source.kind == "push" and not last_read) or (
                 0 < source.seconds < 2 * (now - last_read) and now >= summary.due
             )
-            if due and not summary.busy:
+            if (due or source.name in changed) and not summary.busy:
                 last_reads[source.name] = now
-                await self.sync(source.name, if_due=True)
+                await self.sync(source.name, if_due=source.name not in changed)
+                changed.discard(source.name)
+        return watched
 
     async def _mirror(self, name: str) -> tuple[SourceMirror, Source, Ownership]:
         """Return a source of a collection that is reached. Raises NotFound, or Conflict if it is damaged."""
@@ -222,11 +249,17 @@ class SourceService(CollectionService):
         )
 
 
-def _failures(source: Source, report: SyncReport) -> list[FileResult]:
-    """Return what failed in a sync: the source, which ends the run, and single documents."""
-    problems = [(source.name, report.problem)] if report.problem else []
-    problems += [(change.key, change.message) for change in report.changes if change.outcome == "failed"]
-    return [FileResult(document_id=name, status="failed", message=message) for name, message in problems]
+def _results(source: Source, report: SyncReport, dry_run: bool) -> list[FileResult]:
+    """Return the failures of a sync; for a dry run, everything it would do."""
+    results = [FileResult(document_id=source.name, status="failed", message=report.problem)] if report.problem else []
+    for change in report.changes:
+        if change.outcome == "failed":
+            results.append(FileResult(document_id=change.key, status="failed", message=change.message))
+        elif dry_run:
+            results.append(
+                FileResult(document_id=change.key, status="skipped", message=f"{change.outcome}: not done, only said")
+            )
+    return results
 
 
 def open_connector(source: Source, cache: Path, *, private_hosts: Collection[str], max_bytes: int) -> Connector:
@@ -242,11 +275,29 @@ def open_connector(source: Source, cache: Path, *, private_hosts: Collection[str
 
 
 async def follow(service: ChatService, tick: float = TICK) -> None:
-    """Read each source that is due, until cancelled."""
-    own, last_reads = SourceService(service.core, service.principal), dict[str, float]()
+    """Read each source that is due, and each watched folder that changes, until cancelled."""
+    folders, changed, last_reads = dict[str, str](), set[str](), dict[str, float]()
+    own = SourceService(service.core, service.principal)
     while True:
-        try:
-            await own.sync_due(last_reads)
-        except ChatError as error:
-            log.warning("sources are not looked at: %s", error)
+        async for paths in _changes(folders, tick):
+            changed |= {name for folder, name in folders.items() if any(path.is_relative_to(folder) for path in paths)}
+            try:
+                watched = await own.sync_due(changed, last_reads)
+            except ChatError as error:
+                log.warning("sources are not looked at: %s", error)
+                continue
+            if watched != folders:
+                folders = watched
+                break
+
+
+async def _changes(folders: Iterable[str], tick: float) -> AsyncIterator[list[Path]]:
+    """Yield what changed in the folders, at least every `tick` seconds."""
+    if folders and find_spec("watchfiles"):
+        from watchfiles import awatch
+
+        async for changes in awatch(*folders, rust_timeout=int(1000 * tick), yield_on_timeout=True):
+            yield [Path(path) for _, path in changes]
+    while True:
+        yield []
         await asyncio.sleep(tick)

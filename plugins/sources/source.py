@@ -29,7 +29,7 @@ Pause: TypeAlias = Callable[[float], None]
 
 _SECONDS = {"m": 60, "h": 3600, "d": 86_400}
 _OPTIONS: dict[SourceKind, frozenset[str]] = {
-    "folder": frozenset({"link"}),
+    "folder": frozenset({"link", "watch"}),
     "git": frozenset({"link", "branch", "path"}),
     "web": frozenset({"sitemap", "prefix", "depth", "pages", "delay"}),
     "s3": frozenset({"link", "endpoint", "region"}),
@@ -77,6 +77,7 @@ class Source(BaseModel):
     link: str = Field(
         "", max_length=2000, description="Where people open a document: an address with `{path}` or `{page}`."
     )
+    watch: bool = Field(False, description="Follow a folder's changes as they happen.")
     branch: str = Field("", max_length=250, description="Of a Git repository; empty: its default branch.")
     path: str = Field("", max_length=1000, description="Only files of a Git repository below this folder.")
     sitemap: str = Field("", max_length=2000, description="Address of a sitemap; empty: what robots.txt names.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Query
 
 from plugins.sources.service import PushedDocument, SourceService, SourceSummary
 from plugins.sources.source import Source
@@ -40,9 +40,13 @@ async def show_source(source: SourceName, sources: Sources) -> SourceSummary:
 
 
 @router.post("/v1/sources/{source}/sync", status_code=202, summary="Read a source")
-async def sync_source(source: SourceName, sources: Sources) -> Job:
+async def sync_source(
+    source: SourceName,
+    sources: Sources,
+    dry_run: Annotated[bool, Query(description="Only say what has changed.")] = False,
+) -> Job:
     """Read it now and bring its collection up to date, in the background."""
-    return await sources.sync(source)
+    return await sources.sync(source, dry_run=dry_run)
 
 
 @router.delete("/v1/sources/{source}", status_code=202, summary="Remove a source")

@@ -12,12 +12,12 @@ async function sources() {
       bench.table(["", "Document", ""], last.changes.map((one) => [one.outcome, one.key, one.message]), { label: `What changed in ${source.name}` })));
     const act = (words, method, path) => bench.button(words, async () => { if (await bench.tried(method, `/v1/sources/${source.name}${path}`)) busy(); }, { "aria-label": `${words} ${source.name}` });
     const acts = bench.element("div", null, { class: "acts" });
-    if (source.kind !== "push") acts.append(act("Read now", "POST", "/sync"));
+    if (source.kind !== "push") acts.append(act("Read now", "POST", "/sync"), act("Dry run", "POST", "/sync?dry_run=true"));
     acts.append(bench.button("Documents", () => items(source), { "aria-label": `Documents of ${source.name}` }),
       bench.button("Remove", async () => {
         if (confirm(`Remove the source ${source.name} and its documents?`) && await bench.tried("DELETE", `/v1/sources/${source.name}`)) busy();
       }, { "aria-label": `Remove ${source.name}` }));
-    return [title, source.every ? `every ${source.every}${due ? `, next ${bench.when(due)}` : ""}` : "by hand", run,
+    return [title, source.every ? `every ${source.every}${due ? `, next ${bench.when(due)}` : ""}` : source.watch ? "watched" : "by hand", run,
       bench.element("span", failed ? `${held.toLocaleString()}, ${failed.toLocaleString()} failed` : held.toLocaleString(), { class: failed ? "bad" : "" }), acts];
   });
   bench.redraw(bench.part("sources"), ...(rows.length ? [bench.element("h2", "Sources"), bench.table(["Source", "Schedule", "Last run", "Documents", ""], rows, { label: "Sources", keys: found.map(({ source }) => source.name) })] : []));

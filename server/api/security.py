@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import parse_qs, quote
 
 from sqlalchemy import Connection
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.access import LOCAL, NOBODY, Principal, SignInFailed, account, entry, note
 from server.api.dependencies import chat_error_response, error_response, is_api
@@ -37,7 +37,7 @@ from server.api.middleware import (
     client_address,
 )
 from server.chat.base import LimitReached
-from server.chat.limits import PrincipalLimits
+from server.chat.limits import WINDOW_SECONDS, PrincipalLimits, RateLimitStatus
 from server.plugins import parts, paths
 from server.store import Database, StoreError, credentials
 from server.store.credentials import ApiKey
@@ -155,6 +155,21 @@ class KeyLookup:
         return wait
 
 
+def limit_headers(standings: Sequence[RateLimitStatus]) -> dict[str, str]:
+    """How limits stand: `RateLimit` as the IETF's draft has it, and the names that OpenAI's clients know."""
+    if not standings:
+        return {}
+    headers = {
+        "RateLimit-Policy": ", ".join(f'"{status.name}";q={status.limit};w={WINDOW_SECONDS}' for status in standings),
+        "RateLimit": ", ".join(f'"{status.name}";r={status.remaining};t={status.seconds}' for status in standings),
+    }
+    for status in standings:
+        headers[f"X-RateLimit-Limit-{status.name.title()}"] = str(status.limit)
+        headers[f"X-RateLimit-Remaining-{status.name.title()}"] = str(status.remaining)
+        headers[f"X-RateLimit-Reset-{status.name.title()}"] = f"{status.seconds}s"
+    return headers
+
+
 class RequestLimit:
     """Counts requests of the principal that the door found, and answers 429 to one too many."""
 
@@ -167,12 +182,19 @@ class RequestLimit:
         if scope["type"] != "http" or principal is None or not path.startswith("/v1/"):
             await self._app(scope, receive, send)
             return
-        app = self._app
+        refusal: Response | None = None
         try:
             await self._limits.request(principal)
         except LimitReached as error:
-            app = chat_error_response(error)
-        await app(scope, receive, send)
+            refusal = chat_error_response(error)
+        headers = limit_headers(await self._limits.standings(principal))
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(headers)
+            await send(message)
+
+        await (refusal or self._app)(scope, receive, with_headers if headers else send)
 
 
 COOKIE = "anaphora_session"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection
 
@@ -22,6 +23,7 @@ from server.chat.base import (
     Conflict,
     Forbidden,
     InvalidRequest,
+    LimitReached,
     NotFound,
     ServiceBase,
     Unavailable,
@@ -45,7 +47,7 @@ from server.chat.documents import (
     shown_in,
 )
 from server.chat.loaded_models import CollectionSummary
-from server.chat.uploads import ARCHIVE, FOLDER, safe_name, upload_name
+from server.chat.uploads import ARCHIVE, FOLDER, Room, safe_name, upload_name
 from server.jobs import JobProgress, Work
 from server.plugins import parts
 from server.store import collection_rows, jobs, schema
@@ -60,7 +62,25 @@ if TYPE_CHECKING:
 
 FIRST_PART_SECONDS = 10.0
 """After so long the first embedded passages are found by meaning; each further part takes twice as long."""
+JOB_SECONDS = 5
+"""When to try again where jobs are in the way: nobody knows how long one takes."""
 _UNUSABLE = "It cannot be used now; an operator sees why."
+
+
+M = TypeVar("M", bound="CollectionService")
+P = ParamSpec("P")
+
+
+def making_a_job(method: Callable[Concatenate[M, P], Awaitable[Job]]) -> Callable[Concatenate[M, P], Awaitable[Job]]:
+    """Refuses one job too many; those of one principal are made one after the other, so that none slips through."""
+
+    @functools.wraps(method)
+    async def made(self: M, /, *args: P.args, **kwargs: P.kwargs) -> Job:
+        async with self.core.limits.one_at_a_time(self.principal):
+            await self._demand_job()
+            return await method(self, *args, **kwargs)
+
+    return made
 
 
 class CollectionService(ServiceBase):
@@ -80,6 +100,7 @@ class CollectionService(ServiceBase):
             return await asyncio.to_thread(self.core.runner.busy, collection)
 
     @requires("documents")
+    @making_a_job
     async def upload(self, collection: str, filename: str, content: BinaryIO) -> Job:
         """Keep a file and index it in the background; the collection is made if it is new.
 
@@ -97,9 +118,10 @@ class CollectionService(ServiceBase):
             # A file of that name may come beside it.
             file = f"{stem}-{ending}" if f".{ending}" in endings else f"{stem}{dot}{ending}"
         ownership = await self._made(name, "")
+        room = await self._room(name, file)
         keep = partial(uploads.unpack, suffixes=endings) if packed else uploads.keep
-        stored, names = await asyncio.to_thread(keep, name, file, content)
-        await self._write(collection_rows.remember_uploads, name, file, names, ownership)
+        stored, sizes = await asyncio.to_thread(keep, name, file, content, room)
+        await self._write(collection_rows.remember_uploads, name, file, sizes, ownership)
         await self.account("document.upload", f"{FOLDER}/{file}", collection=name, group=ownership.group)
         return await self._submit("upload", name, ownership, self._work_upload, stored=str(stored), packed=packed)
 
@@ -110,6 +132,7 @@ class CollectionService(ServiceBase):
         return [*gone, *self._index(progress, name, [self.core.uploads.root(name)], prune=False, only=path)]
 
     @requires("documents")
+    @making_a_job
     async def delete_document(self, collection: str, document_id: str) -> Job:
         """Remove an upload from its collection and from the disk. Raises NotFound, Conflict."""
         name, key = checked_name(collection), clean(document_id, MAX_ID_CHARS, "document_id")
@@ -155,6 +178,7 @@ class CollectionService(ServiceBase):
         return self._index_root(progress, name, self.core.uploads.root(name))
 
     @requires("server")
+    @making_a_job
     async def index_paths(
         self, collection: str, paths: Sequence[Path], *, replace: bool = False, group: str = ""
     ) -> Job:
@@ -190,6 +214,7 @@ class CollectionService(ServiceBase):
         return [*report, *self._remove_others(progress, name, sources)] if replace else report
 
     @requires("documents")
+    @making_a_job
     async def reindex(self, collection: str) -> Job:
         """Index the collection's remembered paths and uploads again; what did not change is kept.
 
@@ -240,6 +265,25 @@ class CollectionService(ServiceBase):
         await self._write(collection_rows.forget_sources, name)
         await self._write(collection_rows.forget_uploads, name)
         await self._write(collection_rows.forget_in_plugins, name)
+
+    async def _room(self, name: str, file: str) -> Room | None:
+        """Return the stored and the allowed bytes of the principal, without the file to be replaced; None without a
+        limit."""
+        allowed = self.core.limits.quota(self.principal, "stored_mb") << 20
+        if not allowed:
+            return None
+        owner = self.principal.id
+        return Room(await self._read(collection_rows.uploaded_bytes, owner, (name, file)), allowed)
+
+    async def _demand_job(self) -> None:
+        """Raise LimitReached where whoever acts has as many unfinished jobs as one may have."""
+        if at_most := self.core.limits.quota(self.principal, "jobs"):
+            count = await self._read(jobs.unfinished, self.principal.id)
+            if count >= at_most:
+                raise LimitReached(
+                    f"{count} jobs of yours are not finished, and {at_most} are allowed (limits.jobs).",
+                    retry_after=JOB_SECONDS,
+                )
 
     async def _submit(
         self, kind: JobKind, name: str, ownership: Ownership, work: Callable[..., Iterable[FileResult]], **how: Any

@@ -2,7 +2,8 @@
 
 A minute begins with the first request, or with the first tokens that are spent, and is counted beyond its limit: so
 what a turn has spent counts in full against the next. The library `limits` counts, in this process or where a plugin
-does (entry points `anaphora.counters`, by the scheme of `limits.store`).
+does (entry points `anaphora.counters`, by the scheme of `limits.store`). Quotas counted in the home itself (turns at
+once, stored bytes, jobs) are read here with `quota` and counted where they are kept.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar, get_args
+from weakref import WeakValueDictionary
 
 from server.access import DIAGNOSIS, LOCAL, Principal
 from server.chat.base import LimitReached, QueueFull
@@ -36,6 +39,16 @@ _CLOCK_SECONDS = 1.0
 _COUNTED = ("requests_per_minute", "tokens_per_minute")
 
 
+@dataclass(frozen=True, slots=True)
+class RateLimitStatus:
+    """How one limit stands: `name` is `requests` or `tokens`, `seconds` until its minute is over."""
+
+    name: str
+    limit: int
+    remaining: int
+    seconds: int
+
+
 class PrincipalLimits:
     """Counts what principals use. Nothing is loaded or counted where no limit is set."""
 
@@ -43,6 +56,7 @@ class PrincipalLimits:
         """Raises MissingExtra where the store needs a library that is not installed."""
         self._settings = settings
         self._counter: Counter | None = None
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         if any(settings.of(role)[name] for role in get_args(LimitedRole) for name in _COUNTED):
             self._open()
 
@@ -52,29 +66,45 @@ class PrincipalLimits:
 
     async def request(self, who: Principal) -> None:
         """Count a request. Raises LimitReached."""
-        quota = self.quota(who, "requests_per_minute")
-        if quota and (seconds := await self.hit("requests", who.account, quota)):
-            raise _reached(f"{quota} requests a minute are allowed", "requests_per_minute", seconds)
+        if quota := self.quota(who, "requests_per_minute"):
+            item = _a_minute(quota)
+            if not await self._count(lambda counter: counter.hit(item, "requests", who.account)):
+                seconds = (await self._standing("requests", quota, who)).seconds
+                raise _reached(f"{quota} requests a minute are allowed", "requests_per_minute", seconds)
+
+    async def standings(self, who: Principal) -> list[RateLimitStatus]:
+        """How the limits of a principal stand, of those there are."""
+        quotas = {name: self.quota(who, f"{name}_per_minute") for name in ("requests", "tokens")}
+        return [await self._standing(name, quota, who) for name, quota in quotas.items() if quota]
 
     async def require_tokens(self, who: Principal) -> None:
         """Raises LimitReached where earlier turns have spent the tokens of this minute."""
         if quota := self.quota(who, "tokens_per_minute"):
-            remaining, seconds = await self._window(_limit(quota), "tokens", who.account)
-            if remaining <= 0:
-                raise _reached(f"{quota:,} tokens a minute are allowed", "tokens_per_minute", seconds)
+            status = await self._standing("tokens", quota, who)
+            if status.remaining <= 0:
+                raise _reached(f"{quota:,} tokens a minute are allowed", "tokens_per_minute", status.seconds)
 
     async def spend(self, who: Principal, tokens: int) -> None:
         """Count what a turn has cost."""
         if tokens and (quota := self.quota(who, "tokens_per_minute")):
-            await self.hit("tokens", who.account, quota, cost=tokens)
+            item = _a_minute(quota)
+            await self._count(lambda counter: counter.hit(item, "tokens", who.account, cost=tokens))
 
     async def hit(self, name: str, key: str, quota: int, *, seconds: int = WINDOW_SECONDS, cost: int = 1) -> int:
-        """Count `cost` for the limit `name`, or a plugin's own; return in how many seconds there is room, 0 if now."""
-        item = _limit(quota, seconds)
+        """Count `cost` for a plugin's own limit `name`; return in how many seconds there is room again, 0 if now."""
+        from limits import RateLimitItemPerSecond
+
+        if self._counter is None:
+            self._open()
+        item = RateLimitItemPerSecond(quota, seconds)
         if await self._count(lambda counter: counter.hit(item, name, key, cost=cost)):
             return 0
-        _, left = await self._window(item, name, key)
-        return left
+        stats = await self._count(lambda counter: counter.get_window_stats(item, name, key))
+        return min(seconds, max(1, math.ceil(stats.reset_time - time.time())))
+
+    def one_at_a_time(self, who: Principal) -> asyncio.Lock:
+        """Held while something is compared with a quota and then done, so that two at once do not both fit."""
+        return self._locks.setdefault(who.account, asyncio.Lock())
 
     @property
     def problem(self) -> str:
@@ -92,21 +122,22 @@ class PrincipalLimits:
         if self._counter is not None:
             await self._counter.close()
 
-    async def _window(self, item: RateLimitItem, name: str, key: str) -> tuple[int, int]:
-        """Return what remains of a limit, and in how many seconds its window ends."""
-        stats = await self._count(lambda counter: counter.get_window_stats(item, name, key))
-        return stats.remaining, min(item.get_expiry(), max(1, math.ceil(stats.reset_time - time.time())))
+    async def _standing(self, name: str, quota: int, who: Principal) -> RateLimitStatus:
+        item = _a_minute(quota)
+        stats = await self._count(lambda counter: counter.get_window_stats(item, name, who.account))
+        seconds = min(WINDOW_SECONDS, max(1, math.ceil(stats.reset_time - time.time())))
+        return RateLimitStatus(name, quota, stats.remaining, seconds)
 
     async def _count(self, work: Callable[[FixedWindowRateLimiter], Awaitable[T]]) -> T:
-        return await (self._counter or self._open()).count(work)
+        assert self._counter is not None
+        return await self._counter.count(work)
 
-    def _open(self) -> Counter:
+    def _open(self) -> None:
         self._counter = own = OwnCounter()
         store = self._settings.store
         if store != "memory":
             scheme = store.partition(":")[0]
             self._counter = load_plugin("anaphora.counters", scheme, kind="counter", builtin=("memory",))(store, own)
-        return self._counter
 
 
 class Counter(ABC):
@@ -144,10 +175,10 @@ class OwnCounter(Counter):
         return await work(self._limiter)
 
 
-def _limit(quota: int, seconds: int = WINDOW_SECONDS) -> RateLimitItem:
-    from limits import RateLimitItemPerSecond
+def _a_minute(quota: int) -> RateLimitItem:
+    from limits import RateLimitItemPerMinute
 
-    return RateLimitItemPerSecond(quota, seconds)
+    return RateLimitItemPerMinute(quota)
 
 
 def _reached(allowed: str, setting: str, seconds: int) -> LimitReached:

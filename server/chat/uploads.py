@@ -70,7 +70,7 @@ def safe_name(name: str, suffixes: Set[str]) -> str:
 
 
 def upload_name(document_id: str) -> str:
-    """The name of an upload's row, of its document's id."""
+    """The name of an upload's row, of its document's id. A pushed document's has a slash, an upload's has none."""
     return document_id.removeprefix(f"{FOLDER}/").replace("/", ":")
 
 
@@ -79,11 +79,28 @@ def upload_id(name: str) -> str:
     return f"{FOLDER}/{name.replace(':', '/')}"
 
 
+class Room(NamedTuple):
+    """Bytes that somebody has stored, and may store."""
+
+    used: int
+    allowed: int
+
+    def demand(self, size: int, param: str) -> None:
+        """Raise TooLarge where so many bytes more are not allowed."""
+        if size > self.allowed - self.used:
+            raise TooLarge(
+                f"Your files have {self.used / _MIB:.1f} MiB, and with this one more than the {self.allowed >> 20} MiB "
+                "that are allowed (limits.stored_mb). Remove some that are not needed.",
+                code="storage_limit",
+                param=param,
+            )
+
+
 class Stored(NamedTuple):
-    """A stored file or folder, and the names of its uploads' rows."""
+    """A stored file or folder, and the bytes of each upload by its row's name."""
 
     path: Path
-    names: list[str]
+    sizes: dict[str, int]
 
 
 class Uploads:
@@ -101,18 +118,22 @@ class Uploads:
         """Whether a file is an upload of this collection."""
         return path.resolve().is_relative_to((self._root / collection).resolve())
 
-    def keep(self, collection: str, name: str, content: BinaryIO) -> Stored:
+    def keep(self, collection: str, name: str, content: BinaryIO, room: Room | None = None) -> Stored:
         """Store an upload in place of one of the same name; nothing is seen of it before it is whole.
 
-        Raises TooLarge, InvalidRequest for an empty file, or Unavailable when it cannot be written.
+        `room` is what whoever brings it has stored and may store. Raises TooLarge, InvalidRequest for an empty file, or
+        Unavailable when it cannot be written.
         """
         folder = self._root / collection / FOLDER
         with _stored(name), replacing(folder / name) as draft, draft.open("wb") as target:
-            if not self._copy(content, target):
+            size = self._copy(content, target, room)
+            if not size:
                 raise InvalidRequest(f"The file {name} is empty.", code="empty_file", param="file")
-        return Stored((folder / name).resolve(), [name])
+        return Stored((folder / name).resolve(), {name: size})
 
-    def unpack(self, collection: str, name: str, content: BinaryIO, *, suffixes: Set[str]) -> Stored:
+    def unpack(
+        self, collection: str, name: str, content: BinaryIO, room: Room | None = None, *, suffixes: Set[str]
+    ) -> Stored:
         """Store the documents, by their `suffixes`, and the pictures of a zip archive in a folder of its name.
 
         It takes the place of an earlier one, as a whole. Hidden files are left out. Raises TooLarge, Unavailable, or
@@ -120,20 +141,19 @@ class Uploads:
         """
         parent = self._root / collection / FOLDER
         folder, draft = parent / name, parent / f".{uuid.uuid4().hex}.part"
-        names, unpacked = list[str](), 0
+        sizes = dict[str, int]()
         with _stored(f"{name}{ARCHIVE}"), _archive(content, name) as archive:
             try:
                 for member, path in _wanted(archive, name, suffixes):
                     target = draft / path
                     target.parent.mkdir(parents=True, exist_ok=True)
                     with archive.open(member) as source, target.open("wb") as file:
-                        size = self._copy(source, file, unpacked)  # type: ignore[arg-type]  # reads
+                        size = self._copy(source, file, room, sum(sizes.values()))  # type: ignore[arg-type]  # reads
                     if size:
-                        unpacked += size
-                        names.append(f"{name}:{path.replace('/', ':')}")
+                        sizes[f"{name}:{path.replace('/', ':')}"] = size
                     else:
                         target.unlink()
-                if not any(os.path.splitext(path)[1].lower() in suffixes for path in names):
+                if not any(os.path.splitext(path)[1].lower() in suffixes for path in sizes):
                     listed = ", ".join(sorted(suffixes))
                     raise InvalidRequest(
                         f"There is no document in {name}{ARCHIVE}. Known are {listed}.", code="empty_file", param="file"
@@ -147,7 +167,7 @@ class Uploads:
                 shutil.rmtree(old, ignore_errors=True)
             finally:
                 shutil.rmtree(draft, ignore_errors=True)
-        return Stored(folder.resolve(), names)
+        return Stored(folder.resolve(), sizes)
 
     def recover(self) -> None:
         """Put back what a killed server had set aside for a newer archive, and delete day-old drafts of killed ones."""
@@ -166,11 +186,13 @@ class Uploads:
             else:
                 draft.unlink(missing_ok=True)
 
-    def _copy(self, content: BinaryIO, target: BinaryIO, before: int = 0) -> int:
+    def _copy(self, content: BinaryIO, target: BinaryIO, room: Room | None, before: int = 0) -> int:
         """Copy a file; `before` are the bytes of others that came with it. Raises TooLarge."""
         size = 0
         while chunk := content.read(_CHUNK):
             size += len(chunk)
+            if room is not None:
+                room.demand(before + size, "file")
             if size > self._max_bytes:
                 raise TooLarge(f"A file may have {self._max_bytes >> 20} MiB at most.", param="file")
             if before + size > MOST_UNPACKED * self._max_bytes:

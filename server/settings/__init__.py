@@ -377,6 +377,8 @@ class LimitsSettings(SettingsGroup):
         0, description="Tokens read and written by the model, in a minute; a turn is refused once they are spent."
     )
     concurrent_turns: Quota = Field(0, description="Turns and searches that run or wait at once.")
+    stored_mb: Quota = Field(0, description="Files uploaded and documents pushed, all together, in MiB.")
+    jobs: Quota = Field(0, description="Jobs that are not finished.")
     store: str = Field(
         "memory",
         pattern=r"^(memory|rediss?://.+)$",

@@ -1,16 +1,16 @@
 """Rows about collections: their groups, uploads, and the paths they were indexed from.
 
-A collection that was granted to nobody belongs to the group `default`. What came in an archive is named by its path,
-with colons.
+A collection that was granted to nobody belongs to the group `default`. A pushed document is named by its source and
+key, with a slash between, which no name of an upload has: what came in an archive is named by its path with colons.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, not_, or_, select
 
 from server.access import Ownership
 from server.store.schema import SOURCES, UPLOADS, erased_tables, put
@@ -24,13 +24,19 @@ def forget_in_plugins(connection: Connection, collection: str) -> None:
 
 
 def remember_uploads(
-    connection: Connection, collection: str, name: str, files: Iterable[str], ownership: Ownership
+    connection: Connection, collection: str, name: str, sizes: Mapping[str, int], ownership: Ownership
 ) -> None:
-    """Remember whose an upload is, or each file of an archive, in the place of what had that name."""
+    """Remember whose an upload is, or each file of an archive, with its bytes, in the place of what had that name."""
     forget_uploads(connection, collection, name)
     now = time.time()
     row = {"collection": collection, "owner": ownership.owner, "group_name": ownership.group, "created": now}
-    put(connection, UPLOADS, *({**row, "name": file} for file in files))
+    put(connection, UPLOADS, *({**row, "name": file, "bytes": size} for file, size in sizes.items()))
+
+
+def uploaded_bytes(connection: Connection, owner: str, but: tuple[str, str]) -> int:
+    """Bytes of an owner's uploads, without the one of this collection and name."""
+    others = UPLOADS.c.owner == owner, not_(_named(*but))
+    return int(connection.scalar(select(func.sum(UPLOADS.c.bytes)).where(*others)) or 0)
 
 
 def forget_uploads(connection: Connection, collection: str, name: str | None = None) -> None:
@@ -41,8 +47,14 @@ def forget_uploads(connection: Connection, collection: str, name: str | None = N
 
 def _named(collection: str, name: str) -> ColumnElement[bool]:
     """The rows of an upload: its own, or those of the files that came in an archive of that name."""
-    within = UPLOADS.c.name.startswith(f"{name}:", autoescape=True)
+    # A pushed document's key may hold colons of its own.
+    within = not_(UPLOADS.c.name.contains("/")) & UPLOADS.c.name.startswith(f"{name}:", autoescape=True)
     return and_(UPLOADS.c.collection == collection, or_(UPLOADS.c.name == name, within))
+
+
+def forget_pushed(connection: Connection, collection: str, source: str) -> None:
+    its = UPLOADS.c.collection == collection, UPLOADS.c.name.startswith(f"{source}/", autoescape=True)
+    connection.execute(delete(UPLOADS).where(*its))
 
 
 def remember_sources(connection: Connection, collection: str, paths: Iterable[Path]) -> None:

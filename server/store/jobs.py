@@ -115,6 +115,12 @@ def find(connection: Connection, job_id: str, who: Principal) -> Job | None:
     return _job(row) if row else None
 
 
+def unfinished(connection: Connection, owner: str) -> int:
+    """Count the jobs of an owner that wait or run; embedding, which nobody asks for, is left out."""
+    count = select(func.count()).where(JOBS.c.owner == owner, JOBS.c.state.in_(UNFINISHED), JOBS.c.kind != "embed")
+    return connection.scalar(count) or 0
+
+
 def listing(connection: Connection, collection: str | None, who: Principal, limit: int = 100) -> list[Job]:
     """Newest first."""
     wanted = select(JOBS).where(visible(JOBS, who)).order_by(JOBS.c.n.desc()).limit(limit)

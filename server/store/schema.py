@@ -61,15 +61,9 @@ def _turns_keep_opened_sources(change: Operations) -> None:
     change.add_column("turns", Column("opened", Text))
 
 
-def _no_links_and_no_sizes(change: Operations) -> None:
-    change.execute("DROP TABLE IF EXISTS shares")
-    change.drop_column("uploads", "bytes")
-
-
 REVISIONS: dict[str, Callable[[Operations], None]] = {
     "0006": lambda _: None,
     "0007": _turns_keep_opened_sources,
-    "0008": _no_links_and_no_sizes,
 }
 """What changes the tables of an older database, in order; new ones are made as they stand here."""
 
@@ -216,6 +210,7 @@ UPLOADS = _table(
     "uploads",
     *_keys("collection", "name"),
     *_texts("owner", "group_name"),
+    Column("bytes", NUMBER, nullable=False),
     *_times("created"),
 )
 """Files that people handed in: `name` is the file's below the collection's uploads."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from server.chat.uploads import MOST_FILES, Uploads
+from server.chat.uploads import MOST_FILES, Room, Uploads
 from tests.server.test_api_documents import best, ids, upload
 
 PNG = bytes.fromhex(
@@ -185,3 +185,30 @@ def test_an_archive_is_there_though_its_replacing_was_killed(tmp_path: Path, ren
     assert [path.name for path in place.iterdir()] == ["pages"]
     uploads.unpack("docs", "pages", io.BytesIO(packed({"a.md": "# New"})), suffixes=KNOWN)
     assert [path.read_text() for path in place.rglob("*.md")] == ["# New"]
+
+
+def test_an_archive_counts_as_what_it_unpacks_to_and_replaces_what_it_counted(tmp_path: Path) -> None:
+    uploads = Uploads(tmp_path, 1 << 20)
+    content = packed({"a.md": b"x" * 600_000, "b/c.md": b"y" * 300_000})
+    stored = uploads.unpack("docs", "pages", io.BytesIO(content), Room(0, 1 << 20), suffixes=KNOWN)
+    assert stored.sizes == {"pages:a.md": 600_000, "pages:b:c.md": 300_000}
+    with pytest.raises(Exception, match=r"limits\.stored_mb"):
+        uploads.unpack("docs", "more", io.BytesIO(content), Room(400_000, 1 << 20), suffixes=KNOWN)
+    assert sorted(path.name for path in (tmp_path / "uploads/docs/uploads").iterdir()) == ["pages"]
+
+
+def test_each_page_of_an_archive_is_somebodys_and_its_place_is_free_again(running: Any) -> None:
+    from server.access import LOCAL
+    from server.store import collection_rows
+
+    database = running.service.core.database
+
+    def used(but: str = "other.md") -> int:
+        return int(database.read_blocking(collection_rows.uploaded_bytes, LOCAL.id, ("docs", but)))
+
+    with running.client() as client:
+        upload(running, client, "pages.zip", packed({"a.md": "# A\n\nWords.", "b.md": "# B\n\nMore words."}))
+        assert (used(), used("pages")) == (27, 0)
+        upload(running, client, "pages.md", b"# Pages\n\nOthers.")
+        upload(running, client, "pages.zip", packed({"a.md": "# A\n\nWords."}))
+        assert (used(), used("pages"), used("pages.md")) == (27, 16, 11)

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from server.access import LOCAL, Principal
 from server.chat.base import LimitReached
-from server.chat.limits import PrincipalLimits
+from server.chat.limits import PrincipalLimits, RateLimitStatus
 from server.settings import LimitsSettings
 
 ANN = Principal("key:ann", "ann", "reader", frozenset({"support"}))
@@ -50,6 +50,7 @@ def test_requests_are_counted_for_each_principal_and_given_back(clock: Clock) ->
         await limits.request(ANN)
         clock.now += 20
         await limits.request(ANN)
+        assert await limits.standings(ANN) == [RateLimitStatus("requests", 2, 0, 40)]
         refusal = await refused(limits.request(ANN))
         assert refusal.retry_after == 40
         assert "2 requests a minute" in refusal.message
@@ -73,6 +74,7 @@ def test_what_a_turn_has_spent_counts_against_the_next(clock: Clock) -> None:
         await limits.spend(ANN, 999)
         await limits.require_tokens(ANN)
         await limits.spend(ANN, 4000)
+        assert await limits.standings(ANN) == [RateLimitStatus("tokens", 1000, 0, 60)]
         clock.now += 45
         refusal = await refused(limits.require_tokens(ANN))
         assert refusal.retry_after == 15
@@ -98,11 +100,11 @@ def test_a_clock_set_back_locks_nobody_out(clock: Clock) -> None:
 
 
 def test_a_table_sets_numbers_by_role_and_a_number_is_not_meant_for_this_machine() -> None:
-    settings = LimitsSettings(requests_per_minute={"reader": 3, "local": 9}, concurrent_turns=5)
+    settings = LimitsSettings(requests_per_minute={"reader": 3, "local": 9}, jobs=5)
     assert settings.of("reader")["requests_per_minute"] == 3
     assert settings.of("agent")["requests_per_minute"] == 0
     limits = PrincipalLimits(settings)
-    assert [limits.quota(who, "concurrent_turns") for who in (ANN, AGENT, LOCAL)] == [5, 5, 0]
+    assert [limits.quota(who, "jobs") for who in (ANN, AGENT, LOCAL)] == [5, 5, 0]
     assert [limits.quota(who, "requests_per_minute") for who in (ANN, AGENT, LOCAL)] == [3, 0, 9]
 
 
@@ -114,11 +116,12 @@ def test_settings_that_cannot_be_meant_are_refused() -> None:
 
 def test_without_limits_nothing_is_refused() -> None:
     async def scenario() -> None:
-        limits = PrincipalLimits(LimitsSettings(concurrent_turns=1, store="redis://127.0.0.1:1"))
+        limits = PrincipalLimits(LimitsSettings(jobs=1, store="redis://127.0.0.1:1"))
         for _ in range(1000):
             await limits.request(ANN)
             await limits.spend(ANN, 10_000)
             await limits.require_tokens(ANN)
+        assert await limits.standings(ANN) == []
         assert await limits.look() == ""
 
     asyncio.run(scenario())

@@ -60,6 +60,7 @@ def test_servers_that_share_a_redis_count_together(redis: Redis, port: int) -> N
         assert 55 <= (await refused(other.request(ANN))).retry_after <= 60
         await first.spend(ANN, 250)
         assert "tokens a minute" in (await refused(other.require_tokens(ANN))).message
+        assert [status.remaining for status in await other.standings(ANN)] == [0, 0]
         await other.request(BOB)
         assert (first.problem, other.problem) == ("", "")
         await first.close()

@@ -41,11 +41,11 @@ def listed(source: Source, cache: Path, **how: object) -> list[Item]:
         return list(connector.items({}, lambda _: None))
 
 
-def synced(mirror: SourceMirror, **how: object) -> SyncReport:
+def synced(mirror: SourceMirror, *, dry_run: bool = False, **how: object) -> SyncReport:
     """One run of a mirror's source."""
     with opened(mirror.source, mirror.cache, **how) as connector, mirror.hold():
         items = connector.items(mirror.known(), lambda _: None)
-        return mirror.sync(items, complete=connector.lists_all)
+        return mirror.sync(items, complete=connector.lists_all, dry_run=dry_run)
 
 
 class ConnectorContract:
@@ -93,6 +93,18 @@ class ConnectorContract:
         place.delete("one.md")
         assert self.run(place, mirror).counts["deleted"] == 1
         assert set(self.texts(mirror)) == {"two.md"}
+
+    def test_a_dry_run_says_what_would_be_done_and_does_nothing(self, place: Place, mirror: SourceMirror) -> None:
+        assert self.run(place, mirror, dry_run=True).counts["new"] >= 2
+        assert not mirror.state.documents
+        self.run(place, mirror)
+        place.delete("one.md")
+        place.put("guide/two.md", "# Two\n\nNew words.\n")
+        outcomes = {
+            change.key.rpartition("/")[2]: change.outcome for change in self.run(place, mirror, dry_run=True).changes
+        }
+        assert (outcomes["one.md"], outcomes["two.md"]) == ("deleted", "changed")
+        assert "The second document" in self.texts(mirror)["two.md"]
 
     def test_a_source_that_fails_or_is_empty_all_at_once_deletes_nothing(
         self, place: Place, mirror: SourceMirror

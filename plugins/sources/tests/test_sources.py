@@ -75,6 +75,12 @@ def test_a_site_is_read_cited_at_its_own_address_and_taken_away(running: Running
 
     del site.pages["/docs/parking.html"]
     site.html("/docs/", "<h1>Help desk</h1><p>The help desk is closed.</p>")
+    dry = finished(running, ask(running, "POST", "/v1/sources/site/sync?dry_run=true", status=202))
+    assert {(item.document_id[-12:], item.message.partition(":")[0]) for item in dry.files} == {
+        ("parking.html", "deleted"),
+        (f"{site.url}/docs/"[-12:], "changed"),
+    }
+    assert "site/docs/parking.html" in documents(running)
     finished(running, ask(running, "POST", "/v1/sources/site/sync", status=202))
     assert "site/docs/parking.html" not in documents(running)
 
@@ -108,24 +114,51 @@ def test_pushed_documents_replace_one_another_and_can_be_deleted(running: Runnin
     assert "full path" in ask(running, "POST", "/v1/sources", folder, status=400)["error"]["message"]
 
 
-def test_what_is_due_is_read_by_itself(running: Running, tmp_path: Path) -> None:
+def test_pushed_documents_count_in_what_is_stored(serve: Serve, settings_for: MakeSettings) -> None:
+    running = serve(settings_for("none", limits={"stored_mb": {"local": 1}}))
+    for name in ("wiki", "forum"):
+        ask(running, "POST", "/v1/sources", {"name": name, "collection": "wiki", "kind": "push"}, status=201)
+    body = {"text": f"<p>Lockers are free.</p><!--{700_000 * 'x'}-->", "format": "html"}
+    finished(running, ask(running, "PUT", "/v1/sources/wiki/documents/a/b", body, status=202))
+    finished(running, ask(running, "PUT", "/v1/sources/wiki/documents/a/b", body, status=202))
+    refused = ask(running, "PUT", "/v1/sources/forum/documents/c", body, status=413)["error"]
+    assert (refused["code"], refused["param"]) == ("storage_limit", "text")
+    assert "Your files have 0.7 MiB" in refused["message"]
+    finished(running, ask(running, "DELETE", "/v1/sources/wiki/documents/a/b", status=202))
+    finished(running, ask(running, "PUT", "/v1/sources/forum/documents/c", body, status=202))
+    finished(running, ask(running, "DELETE", "/v1/sources/forum", status=202))
+    finished(running, ask(running, "PUT", "/v1/sources/wiki/documents/d", body, status=202))
+
+
+def test_a_watched_folder_and_what_is_due_are_read_by_themselves(running: Running, tmp_path: Path) -> None:
     folder = tmp_path / "notes"
     folder.mkdir()
     (folder / "one.md").write_text("# One\n\nThe canteen opens at noon.\n", "utf-8")
+    described = {"name": "notes", "collection": "docs", "kind": "folder", "location": str(folder), "watch": True}
+    finished(running, ask(running, "POST", "/v1/sources", described, status=201)["busy"])
     scheduled = {"name": "due", "collection": "other", "kind": "folder", "location": str(folder), "every": "1h"}
     finished(running, ask(running, "POST", "/v1/sources", scheduled, status=201)["busy"])
     state = running.service.settings.home / "sources" / "due" / "state.json"
     state.write_text(json.dumps({**json.loads(state.read_text("utf-8")), "due": 1.0}), "utf-8")
-    (folder / "two.md").write_text("# Two\n\nThe canteen closes at two.\n", "utf-8")
 
-    async def start() -> asyncio.Task[None]:
-        return asyncio.create_task(follow(running.service, 0.1))
+    async def look() -> None:
+        following = asyncio.create_task(follow(running.service, 0.1))
+        try:
+            for number in range(2000):
+                # Whoever watches needs a moment to begin, and a busy machine time to read before the next change.
+                if number % 10 == 0:
+                    (folder / "two.md").write_text(f"# Two\n\nThe canteen closes at {number}.\n", "utf-8")
+                await asyncio.sleep(0.1)
+                ids = [
+                    row.id for name in ("docs", "other") for row in await running.service.collections.documents(name)
+                ]
+                if {"notes/two.md", "due/two.md"} <= set(ids):
+                    return
+            raise AssertionError("the new file is not seen")
+        finally:
+            following.cancel()
 
-    following = running.call(start())
-    try:
-        eventually(lambda: "due/two.md" in documents(running, "other"))
-    finally:
-        running.loop.call_soon_threadsafe(following.cancel)
+    running.call(look(), 240)
     # The documents are there a moment before it is noted when they are read again.
     eventually(lambda: ask(running, "GET", "/v1/sources/due")["due"] > time.time() + 3000)
     with running.client() as client:
@@ -149,6 +182,7 @@ def test_a_source_is_added_read_and_removed_from_a_terminal(command_home: Path, 
     (folder / "one.md").unlink()
     assert "nothing was deleted" in run("sync", "notes", code=3)
     (folder / "two.md").write_text("# Two\n\nThe canteen closes at two.\n", "utf-8")
+    assert "deleted: not done" in run("sync", "notes", "--dry-run")
     assert "1 deleted, 1 indexed" in run("sync", "notes")
     assert "notes" in run("list")
     assert "1 deleted" in run("remove", "notes", "--yes")

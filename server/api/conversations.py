@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query, Request
-from pydantic import ConfigDict, Field, StrictInt, model_validator
+from pydantic import ConfigDict, Field, model_validator
 from starlette.responses import Response
 
 from index.documents import Where
@@ -122,7 +122,7 @@ async def read_conversation(
 class ShareDays(StrictBody):
     """How long a link lasts."""
 
-    days: StrictInt = Field(
+    days: JsonInt = Field(
         default=0, ge=0, le=3650, description="0: as long as the server allows (`server.share_days`)."
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 import uuid
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, insert, not_, or_, select, update
@@ -74,13 +74,34 @@ def detail(connection: Connection, conversation_id: str, who: Principal) -> Conv
     return ConversationDetail(**conversation.model_dump(), messages=messages)
 
 
+def _period(word: str) -> tuple[float, float] | None:
+    """Return when the day or month that a word names begins and ends, as seconds since 1970."""
+    try:
+        if re.fullmatch(r"\d{4}-\d{2}-\d{2}", word, re.ASCII):
+            start = datetime.strptime(word, "%Y-%m-%d")
+            end = start + timedelta(days=1)
+        elif re.fullmatch(r"\d{4}-\d{2}", word, re.ASCII):
+            start = datetime.strptime(word, "%Y-%m")
+            end = (start + timedelta(days=32)).replace(day=1)
+        else:
+            return None
+        return start.timestamp(), end.timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
 def search(connection: Connection, query: str, limit: int, offset: int, who: Principal) -> list[ConversationSummary]:
     """Conversations with one text (a title, or a question with its answer) that contains every word of
     `query`, in any case and as part of longer words; newest first, each with an excerpt.
+
+    A date (`2026-11-24`) or month (`2026-11`) among the words is the time, in this machine's zone, of the last turn.
     """
     words = query.replace("\0", " ").split()
+    periods = [period for word in words if (period := _period(word)) is not None]
+    within = [CONVERSATIONS.c.updated.between(start, end) for start, end in periods]
+    words = [word for word in words if _period(word) is None]
     if not words:
-        rows = connection.execute(_summaries(who).order_by(*_NEWEST).limit(limit).offset(offset))
+        rows = connection.execute(_summaries(who).where(*within).order_by(*_NEWEST).limit(limit).offset(offset))
         return [ConversationSummary(**row) for row in rows.mappings()]
     # The text of a turn counts where that turn is seen; a title where its conversation is, which is asked below.
     of_turn = select(TURNS.c.n).where(TURNS.c.n == TEXTS.c.rowid / 2, visible(TURNS, who)).exists()
@@ -91,7 +112,7 @@ def search(connection: Connection, query: str, limit: int, offset: int, who: Pri
         .subquery()
     )
     summaries = _summaries(who).join(matching, matching.c.conversation_id == CONVERSATIONS.c.id)
-    wanted = summaries.add_columns(matching.c.row).order_by(*_NEWEST).limit(limit).offset(offset)
+    wanted = summaries.add_columns(matching.c.row).where(*within).order_by(*_NEWEST).limit(limit).offset(offset)
     return [
         ConversationSummary(**row, excerpt=_excerpt(connection, row["row"], words[0]))
         for row in connection.execute(wanted).mappings().all()

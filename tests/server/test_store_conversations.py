@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import uuid
+from datetime import datetime
 
 import pytest
-from sqlalchemy import delete, event, select
+from sqlalchemy import delete, event, select, update
 
 from server.store import Database, conversations, turns
 from server.store.records import ConversationSummary
-from server.store.schema import FEEDBACK, TURNS
+from server.store.schema import CONVERSATIONS, FEEDBACK, TURNS
 from server.turn.events import CitationEvent, DoneEvent, ErrorEvent
 from tests.rows import ALL, MINE, begin_turn, finish_turn, trace_of
 
@@ -128,6 +129,22 @@ def test_search_takes_words_literally(database: Database, query: str, hit: bool)
     assert bool(found) is hit
     if hit:
         assert query.replace("\0", " ").split()[0].casefold() in found[0].excerpt.casefold()
+
+
+def test_search_takes_days_and_months(database: Database) -> None:
+    old, young = new(database, "Parental leave"), new(database, "Parental leave, again")
+    at = datetime(2025, 2, 28, 23, 59).timestamp()
+    database.write_blocking(
+        lambda c: c.execute(update(CONVERSATIONS).where(CONVERSATIONS.c.id == old.id).values(updated=at))
+    )
+
+    def found(query: str) -> set[str]:
+        return {one.id for one in database.read_blocking(lambda c: conversations.search(c, query, 10, 0, ALL))}
+
+    assert found("2025-02-28") == found("2025-02") == found("2025-02 parental") == {old.id}
+    assert found("2025-02-27") == found("2025-03") == found("2025-02 sabbatical") == set()
+    assert found("parental") == {old.id, young.id}
+    assert found("2025-13") == found("9999-99-99") == set(), "what is no date is a word"
 
 
 def test_search_finds_titles_and_forgets_old_ones(database: Database) -> None:

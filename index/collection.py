@@ -20,10 +20,10 @@ import numpy.typing as npt
 from index.documents import Document, Hit, MetadataValue, Passage, Query, Where
 from index.encoders import CachedVectors, Encoder, Vectors
 from index.errors import CollectionCorrupt, CollectionMismatch, CollectionNotFound, IndexingError, InvalidName
-from index.ranking import CONFIDENCE_RANK, DEFAULT_K, Bm25s, document_prior, fuse, query_confidence
+from index.ranking import CONFIDENCE_RANK, DEFAULT_K, Bm25s, LexicalIndex, document_prior, fuse, query_confidence
 from index.records import DocumentInfo, FileRecord, Records
-from index.stores import EXACT, Mask, Neighbours, OpenVectors, StoreSpec, delete_vectors, load_store
-from index.version import CollectionFolder, Version, Watch
+from index.stores import EXACT, Mask, Neighbours, OpenTerms, OpenVectors, StoreSpec, delete_vectors, load_store
+from index.version import CollectionFolder, Pace, Version, Watch
 from text.recorder import call
 
 __all__ = ["Collection", "CollectionInfo", "DocumentInfo", "delete_collection", "list_collections"]
@@ -79,12 +79,20 @@ class _Generation:
             self.embedded = version.rows_with_vectors()
             held = ids if self.embedded is None else [ids[row] for row in self.embedded]
             self._vectors = load_store(store).open(version.folder, held, manifest.dimension) if ids else None
-            self.lexical = Bm25s.load(version.lexical, manifest.languages) if manifest.terms else Bm25s()
+            self.lexical = self._open_lexical(version)
         except BaseException:
             self.records.close()
             raise
         self.close = weakref.finalize(self, _close, self.records, self._vectors)
         self.close.atexit = False
+
+    def _open_lexical(self, version: Version) -> LexicalIndex:
+        if not version.manifest.terms:
+            return Bm25s()
+        languages = version.manifest.languages
+        if isinstance(self._vectors, OpenTerms):
+            return self._vectors.terms(languages)
+        return Bm25s.load(version.lexical, languages)
 
     def dense(self, vectors: Sequence[Vectors], k: int, mask: Mask | None) -> list[Neighbours]:
         """Rows by similarity to each vector, best first, with their cosines."""
@@ -172,6 +180,19 @@ class Collection:
         watch = Watch(version.folder, ("manifest.json", *version.manifest.files))
         version.check()
         return _Generation(version, self._encoder, self._store, watch)
+
+    def check(self, pace: Pace | None = None) -> bool:
+        """Whether the files of the open version are as they were written; opens another one where they are not.
+
+        Reads them all. Raises CollectionCorrupt where there is no sound version: nothing is found from then on.
+        """
+        generation = self._generation
+        try:
+            self._folder.version(generation.manifest.version).check(pace=pace)
+        except (FileNotFoundError, CollectionCorrupt):
+            self._replace(generation)
+            return False
+        return True
 
     def _replace(self, broken: _Generation) -> None:
         """Open the best version in place of a damaged one, unless somebody has by now. Raises as `open` does."""

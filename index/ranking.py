@@ -22,13 +22,13 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from index.errors import CollectionCorrupt
-from index.stores import Mask, best_places
+from index.stores import Mask, Weigh, best_places
 from text.languages import ENGLISH
 from text.words import tokenize
 
@@ -131,8 +131,18 @@ K1 = 1.5
 B = 0.75
 
 
+class LexicalIndex(Protocol):
+    """A built BM25 index; safe to search from several threads at once."""
+
+    def search(self, text: str, k: int, mask: Mask | None = None) -> list[int]:
+        """Rows of at most `k` passages that share a term with the text, best first, ties by row.
+
+        `mask` is `(rows,)` and False where a passage must not be found.
+        """
+
+
 class Bm25s:
-    """BM25 by bm25s: scores are computed when the index is built, and summed at search; safe to search from threads.
+    """BM25 by bm25s: scores are computed when the index is built, and summed at search.
 
     `languages` are those whose stems its passages were given as. Passages without a single term, which bm25s cannot
     hold, have no `engine`, and none of the `rows` is found.
@@ -168,10 +178,6 @@ class Bm25s:
             raise CollectionCorrupt(f"the BM25 index in {folder} cannot be read ({error}): index again") from error
 
     def search(self, text: str, k: int, mask: Mask | None = None) -> list[int]:
-        """Rows of at most `k` passages that share a term with the text, best first, ties by row.
-
-        `mask` is `(rows,)` and False where a passage must not be found.
-        """
         terms = self._numbers(text)
         if not terms or k < 1:
             return []
@@ -189,6 +195,20 @@ class Bm25s:
 
     def _numbers(self, text: str) -> list[int]:
         return list(self._engine.get_tokens_ids(tokenize(text, self._languages))) if self._engine else []
+
+    def weights(self) -> Weigh:
+        """Return each term's contribution to a row's score, for a store that ranks by words itself."""
+        held = self._engine.scores
+        terms = np.repeat(np.arange(len(held["indptr"]) - 1), np.diff(held["indptr"]))
+        order = np.argsort(held["indices"], kind="stable")
+        ends = np.searchsorted(held["indices"], np.arange(held["num_docs"] + 1), sorter=order)
+        spelled = {number: term for term, number in self._engine.vocab_dict.items()}
+
+        def weigh(rows: Sequence[int]) -> list[dict[str, float]]:
+            of = (order[ends[row] : ends[row + 1]] for row in rows)
+            return [{spelled[terms[index]]: float(held["data"][index]) for index in places} for places in of]
+
+        return weigh
 
     def save(self, folder: Path) -> None:
         """Write the index into a new folder."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,9 @@ import numpy.typing as npt
 from index.encoders import Vectors
 from index.errors import CollectionCorrupt, StorageError, StoreUnavailable
 from text.modules import PluginError, load_plugin
+
+if TYPE_CHECKING:
+    from index.ranking import LexicalIndex
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,8 @@ class EngineFailures:
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Take: TypeAlias = Callable[[Sequence[int]], Vectors]
 """Vectors of the rows asked for, `(len(rows), dimension)` float32, L2-normalised, in their order."""
+Weigh: TypeAlias = Callable[[Sequence[int]], list[dict[str, float]]]
+"""The BM25 weights of the rows asked for, by term: what a question's term adds to a row's score."""
 
 
 class Neighbours(NamedTuple):
@@ -129,6 +134,28 @@ class VectorStore(Protocol):
         """Remove a version's vectors that lie outside of its folder; the folder itself is removed by the caller.
 
         Never raises: where there are none, or the server is away, an orphan harms nobody.
+        """
+
+
+@runtime_checkable
+class TermStore(Protocol):
+    """A `VectorStore` that ranks by words as well.
+
+    It opens `OpenTerms`; the version's folder holds no BM25 index.
+    """
+
+    def write_terms(self, folder: Path, rows: int, weigh: Weigh) -> None:
+        """Write the weights of a new version's words, of so many rows. Raises as `VectorStore.write` does."""
+
+
+@runtime_checkable
+class OpenTerms(Protocol):
+    """`OpenVectors` of a `TermStore`."""
+
+    def terms(self, languages: Sequence[str]) -> LexicalIndex:
+        """The words of the version, stemmed in these languages, ready to be searched.
+
+        Raises as `OpenVectors.search` does.
         """
 
 

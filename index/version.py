@@ -15,7 +15,7 @@ import secrets
 import shutil
 import sqlite3
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -92,6 +92,31 @@ def read_manifest(folder: Path) -> Manifest:
     return manifest
 
 
+PIECE = 1 << 20
+"""Bytes read at once."""
+
+
+class Pace:
+    """Holds reading down to some bytes a second, and leaves what it read out of the system's cache of files."""
+
+    def __init__(
+        self, rate: float, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self._rate = rate
+        self._clock = clock
+        self._sleep = sleep
+        self._due = clock()
+
+    def read(self, descriptor: int, start: int, count: int) -> None:
+        """So many bytes of a file were read from `start` on: wait until that was slow enough."""
+        if hasattr(os, "posix_fadvise"):
+            # Linux keeps the pages that a process has mapped, which are those that searches use.
+            os.posix_fadvise(descriptor, start, count, os.POSIX_FADV_DONTNEED)
+        # A pause by somebody else is not made up for.
+        self._due = max(self._due, self._clock() - count / self._rate) + count / self._rate
+        self._sleep(max(0.0, self._due - self._clock()))
+
+
 class Watch:
     """The sizes and times that files had when this was made."""
 
@@ -111,13 +136,18 @@ def _stamp(path: str) -> tuple[int, int] | None:
     return status.st_size, status.st_mtime_ns
 
 
-def _digest(path: Path) -> str:
+def _digest(path: Path, pace: Pace | None = None) -> str:
     """SHA-256 (hex) of a file; empty where it cannot be read."""
+    digest = hashlib.sha256()
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        with path.open("rb", buffering=0) as file:
+            while piece := file.read(PIECE):
+                digest.update(piece)
+                if pace:
+                    pace.read(file.fileno(), file.tell() - len(piece), len(piece))
     except OSError:
         return ""
+    return digest.hexdigest()
 
 
 _VERSION = re.compile(r"[0-9]{6,}-[0-9a-f]{8}")
@@ -147,14 +177,14 @@ class Version:
         """Return the rows that have vectors, in the order of the vector store; None if all have. Raises OSError."""
         return np.load(self.vector_rows, allow_pickle=False) if self.manifest.without_vector else None
 
-    def damaged(self, *only: str) -> list[str]:
+    def damaged(self, *only: str, pace: Pace | None = None) -> list[str]:
         """Files that are missing or not as they were written; with `only`, of those whose names begin so."""
         expected = {name: digest for name, digest in self.manifest.files.items() if name.startswith(only or ("",))}
-        return [name for name, digest in expected.items() if _digest(self.folder / name) != digest]
+        return [name for name, digest in expected.items() if _digest(self.folder / name, pace) != digest]
 
-    def check(self, *only: str) -> None:
+    def check(self, *only: str, pace: Pace | None = None) -> None:
         """Raise CollectionCorrupt where files are not as they were written; with `only`, those that begin so."""
-        if names := self.damaged(*only):
+        if names := self.damaged(*only, pace=pace):
             raise CollectionCorrupt(f"{', '.join(names[:3])} in {self.folder} changed since written, or is missing")
 
 

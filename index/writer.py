@@ -23,7 +23,7 @@ from index.encoders import Encoder, Vectors
 from index.errors import CollectionCorrupt, IndexingCancelled, StorageError, StoreUnavailable
 from index.ranking import Bm25s
 from index.records import Records, RecordsWriter
-from index.stores import OpenVectors, StoreSpec, delete_vectors, load_store
+from index.stores import OpenVectors, StoreSpec, TermStore, delete_vectors, load_store
 from index.version import FORMAT, CollectionFolder, Manifest, Version, failed_write, storage_errors, write_manifest
 from text.languages import ENGLISH
 
@@ -181,6 +181,7 @@ class VersionWriter:
     The caller holds the collection's writer lock. `before` is the version that serves, if any. Without `language`
     (`index.language`) its words are stemmed as before. `enough` is asked between batches of embedding: once it says
     yes, the version is finished with the vectors at hand, words find the other passages, and the next run goes on.
+    Stores that rank by words as well hold all vectors or none, so `enough` is not asked for them.
     """
 
     folder: CollectionFolder
@@ -294,7 +295,7 @@ class VersionWriter:
         # Texts of like length together pad little; the longest first, so that the estimate only improves.
         missing.sort(key=lambda item: len(item[1]), reverse=True)
         batches = [missing[start : start + EMBED_BATCH] for start in range(0, len(missing), EMBED_BATCH)]
-        partial = self.enough and len(missing) > WORDS_FIRST
+        partial = self.enough and len(missing) > WORDS_FIRST and not isinstance(self._store, TermStore)
         if partial:
             # Whatever is embedded by then is a fair sample of the documents.
             Random(0).shuffle(batches)
@@ -339,7 +340,11 @@ class VersionWriter:
         records = Records(version.records)
         try:
             if manifest.terms:
-                Bm25s.build(records.terms()).save(version.lexical)
+                lexical = Bm25s.build(records.terms())
+                if isinstance(self._store, TermStore):
+                    self._store.write_terms(self._path, passages, lexical.weights())
+                else:
+                    lexical.save(version.lexical)
             self.report("saving", 2, parts)
             if passages:
                 keys, ids = records.keys(), records.passage_ids()

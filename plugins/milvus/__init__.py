@@ -1,7 +1,7 @@
-"""The vector store Milvus, on a server or a cluster."""
+"""The vector store Milvus: on a server or cluster, or as Milvus Lite in the collection's folder."""
 
 from __future__ import annotations
 
 from server.plugins import Plugin
 
-plugin = Plugin(name="milvus", summary="Keep vectors in Milvus.")
+plugin = Plugin(name="milvus", summary="Keep vectors and words in Milvus.")

@@ -1,4 +1,13 @@
-"""Vectors in Milvus, on a server or a cluster: a version is a Milvus collection."""
+"""Vectors and words in Milvus: on a server or a cluster, or in the version's own folder by Milvus Lite.
+
+Unlike the other stores it ranks by words too, so that nothing of a large collection is searched in this process. It
+stores the BM25 weights that `index.ranking` computes over the whole version: an inner product with a question's terms
+then equals the score of the embedded index, whatever segments and shards Milvus uses, and no analyzer of Milvus takes
+part.
+
+A version is two Milvus collections, `…_vectors` and `…_terms`. Milvus Lite locks and writes the files that it opens: a
+version in the folder is opened as a copy.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +15,20 @@ import hashlib
 import logging
 import os
 import re
-from collections.abc import Sequence
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
 from index.encoders import Vectors
 from index.errors import CollectionCorrupt, StorageError, StoreUnavailable
-from index.stores import EngineFailures, Mask, Neighbours, Take
+from index.stores import EngineFailures, Mask, Neighbours, Take, Weigh
 from text.modules import need_extra
+from text.words import tokenize
 
 if TYPE_CHECKING:
     from pymilvus import MilvusClient
@@ -31,8 +43,13 @@ EXACT_ROWS = 60_000
 EF_SEARCH = 300
 """Candidates the graph search keeps beyond that, as for Chroma."""
 
+Part: TypeAlias = Literal["vectors", "terms"]
+
+_FILES = "vectors.db"
+_FIELDS: dict[Part, str] = {"vectors": "vector", "terms": "weights"}
 _HNSW = {"index_type": "HNSW", "metric_type": "IP", "params": {"M": 16, "efConstruction": 100}}
 _FLAT = {"index_type": "FLAT", "metric_type": "IP", "params": {}}
+_WORDS = {"index_type": "SPARSE_INVERTED_INDEX", "metric_type": "IP", "params": {}}
 _BATCH = 1000
 # A server that does not answer is asked again by pymilvus, for minutes if it may.
 _PATIENCE = 15.0
@@ -41,24 +58,40 @@ _MOST = 16384
 
 
 class MilvusStore:
-    """A `VectorStore`; `url` is a server's, such as `http://localhost:19530`."""
+    """A `VectorStore` and a `TermStore`; `url` is a server's, such as `http://localhost:19530`."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str = "") -> None:
         need_extra("milvus", "The vector store Milvus", "pymilvus", error=StoreUnavailable)
         if not url:
-            raise StoreUnavailable("the vector store Milvus needs the address of a server in index.store_url")
+            need_extra("milvus", "Milvus without a server", "milvus_lite", error=StoreUnavailable)
         self._url = url
 
     def write(self, folder: Path, ids: Sequence[str], dimension: int, take: Take) -> None:
+        def lines(rows: range) -> list[dict[str, Any]]:
+            vectors = np.asarray(take(rows), dtype=np.float32)
+            return [{"row": row, "vector": vector} for row, vector in zip(rows, vectors, strict=True)]
+
         with closing(_MilvusVersion(folder, self._url)) as milvus, milvus.failures.writing():
-            milvus.create(dimension, _FLAT if len(ids) <= EXACT_ROWS else _HNSW)
-            milvus.fill(len(ids), take)
+            milvus.create("vectors", dimension, _FLAT if len(ids) <= EXACT_ROWS else _HNSW)
+            milvus.fill("vectors", len(ids), lines)
+
+    def write_terms(self, folder: Path, rows: int, weigh: Weigh) -> None:
+        def lines(part: range) -> list[dict[str, Any]]:
+            return [
+                {"row": row, "weights": {_number(term): weight for term, weight in weights.items()}}
+                for row, weights in zip(part, weigh(part), strict=True)
+                if weights
+            ]
+
+        with closing(_MilvusVersion(folder, self._url)) as milvus, milvus.failures.writing():
+            milvus.create("terms", 0, _WORDS)
+            milvus.fill("terms", rows, lines)
 
     def open(self, folder: Path, ids: Sequence[str], dimension: int) -> OpenMilvus:
-        version = _MilvusVersion(folder, self._url)
+        version = _MilvusVersion(folder, self._url, copied=True)
         try:
             with version.failures.reading():
-                count = version.load()
+                count = version.load("vectors")
             if count != len(ids):
                 raise CollectionCorrupt(f"{version.where} holds {count} vectors and not {len(ids)}: index again")
             return OpenMilvus(version, count)
@@ -67,12 +100,15 @@ class MilvusStore:
             raise
 
     def delete(self, folder: Path) -> None:
+        if not self._url:
+            return
         with suppress(StorageError), closing(_MilvusVersion(folder, self._url)) as milvus, milvus.failures.writing():
-            milvus.drop()
+            for part in ("vectors", "terms"):
+                milvus.drop(part)
 
 
 class OpenMilvus:
-    """An `OpenVectors`."""
+    """An `OpenVectors` that is `OpenTerms` too."""
 
     def __init__(self, version: _MilvusVersion, rows: int) -> None:
         self.version = version
@@ -82,7 +118,7 @@ class OpenMilvus:
         k = min(k, self._rows if mask is None else int(mask.sum()), _MOST)
         if not len(vectors) or k < 1:
             return [Neighbours([], []) for _ in vectors]
-        results = self.version.search(list(vectors), k, mask)
+        results = self.version.search("vectors", list(vectors), k, mask, {"ef": max(k, EF_SEARCH)})
         return [Neighbours([row for _, row in line], [-less for less, _ in line]) for line in results]
 
     def take(self, rows: Sequence[int]) -> Vectors:
@@ -96,88 +132,143 @@ class OpenMilvus:
         except KeyError as error:
             raise CollectionCorrupt(f"{self.version.where} has lost passage {error}: index again") from error
 
+    def terms(self, languages: Sequence[str]) -> MilvusTerms:
+        with self.version.failures.reading():
+            self.version.load("terms")
+        return MilvusTerms(self.version, languages)
+
     def close(self) -> None:
         self.version.close()
 
 
-class _MilvusVersion:
-    """The Milvus collection of a version, and the connection to it."""
+class MilvusTerms:
+    """A `LexicalIndex` over the words of an open version."""
 
-    def __init__(self, folder: Path, url: str) -> None:
-        self.where = url
-        self.failures = EngineFailures("Milvus", url, url, _raised, _answered, (OSError,))
+    def __init__(self, version: _MilvusVersion, languages: Sequence[str]) -> None:
+        self._version = version
+        self._languages = languages
+
+    def search(self, text: str, k: int, mask: Mask | None = None) -> list[int]:
+        terms: dict[int, float] = {}
+        for term in tokenize(text, self._languages):
+            terms[_number(term)] = terms.get(_number(term), 0.0) + 1.0
+        k = min(k, _MOST) if mask is None else min(k, int(mask.sum()), _MOST)
+        if not terms or k < 1:
+            return []
+        (results,) = self._version.search("terms", [terms], k, mask, {})
+        return [row for less, row in results if less < 0]
+
+
+class _MilvusVersion:
+    """The two Milvus collections of a version, and the connection to them."""
+
+    def __init__(self, folder: Path, url: str, *, copied: bool = False) -> None:
+        self.where = url or str(folder / _FILES)
+        self.failures = EngineFailures("Milvus", self.where, url, _raised, _answered, (OSError,))
+        self._url = url
         self._folder = folder
+        self._copied = copied
+        self._copy = ""
         self._opened: MilvusClient | None = None
 
     @property
     def _client(self) -> MilvusClient:
         if self._opened is None:
             # It writes each error down with its traceback before it raises it.
-            logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
+            for name in ("pymilvus", "milvus_lite"):
+                logging.getLogger(name).setLevel(logging.CRITICAL)
             from pymilvus import MilvusClient
 
-            self._opened = MilvusClient(self.where, token=os.environ.get(TOKEN, ""))
+            address = self._url or self._files()
+            self._opened = MilvusClient(address, token=os.environ.get(TOKEN, "") if self._url else "")
         return self._opened
 
-    @property
-    def name(self) -> str:
+    def _files(self) -> str:
+        files = self._folder / _FILES
+        if not self._copied:
+            return str(files)
+        if not files.is_dir():
+            raise CollectionCorrupt(f"the vectors in {files} are missing: index again")
+        if not self._copy:
+            self._copy = tempfile.mkdtemp(prefix="anaphora-milvus-")
+            shutil.copytree(files, Path(self._copy) / _FILES)
+        return str(Path(self._copy) / _FILES)
+
+    def name(self, part: Part) -> str:
         """Versions share a server but no folder, so only the whole path tells them apart."""
         home = hashlib.sha256(str(self._folder.parent.absolute()).encode()).hexdigest()[:12]
-        return re.sub(r"\W", "_", f"anaphora_{home}_{self._folder.name}")
+        return re.sub(r"\W", "_", f"anaphora_{home}_{self._folder.name}_{part}")
 
-    def create(self, dimension: int, kind: dict[str, Any]) -> None:
+    def create(self, part: Part, dimension: int, kind: dict[str, Any]) -> None:
         from pymilvus import DataType, MilvusClient
 
         schema = MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False)
         schema.add_field("row", DataType.INT64, is_primary=True)
-        schema.add_field("vector", DataType.FLOAT_VECTOR, dim=dimension)
         index = MilvusClient.prepare_index_params()
-        index.add_index("vector", **kind)
+        if part == "vectors":
+            schema.add_field("vector", DataType.FLOAT_VECTOR, dim=dimension)
+        else:
+            schema.add_field("weights", DataType.SPARSE_FLOAT_VECTOR)
+        index.add_index(_FIELDS[part], **kind)
         # A killed writer may have left one.
-        self.drop()
-        self._client.create_collection(self.name, schema=schema, index_params=index, consistency_level="Strong")
+        self.drop(part)
+        self._client.create_collection(self.name(part), schema=schema, index_params=index, consistency_level="Strong")
 
-    def fill(self, count: int, take: Take) -> None:
-        """Insert the vectors of all rows and bring them to the disk."""
-        for start in range(0, count, _BATCH):
-            rows = range(start, min(start + _BATCH, count))
-            vectors = np.asarray(take(rows), dtype=np.float32)
-            lines = [{"row": row, "vector": vector} for row, vector in zip(rows, vectors, strict=True)]
-            self._client.insert(self.name, lines)
-        self._client.flush(self.name)
+    def fill(self, part: Part, rows: int, lines: Callable[[range], list[dict[str, Any]]]) -> None:
+        """Insert the `lines` of all rows and bring them to the disk."""
+        for start in range(0, rows, _BATCH):
+            if inserted := lines(range(start, min(start + _BATCH, rows))):
+                self._client.insert(self.name(part), inserted)
+        self._client.flush(self.name(part))
 
-    def load(self) -> int:
+    def load(self, part: Part) -> int:
         """Make ready to be searched; how many rows there are."""
-        self._client.load_collection(self.name, timeout=_PATIENCE * 20)
-        return int(self._client.get_collection_stats(self.name)["row_count"])
+        self._client.load_collection(self.name(part), timeout=_PATIENCE * 20)
+        return int(self._client.get_collection_stats(self.name(part))["row_count"])
 
-    def search(self, vectors: list[Any], k: int, mask: Mask | None) -> list[list[tuple[float, int]]]:
-        """For each vector its best rows as `(negative score, row)`, best first, ties by row."""
+    def search(
+        self, part: Part, data: list[Any], k: int, mask: Mask | None, params: dict[str, Any]
+    ) -> list[list[tuple[float, int]]]:
+        """For each of `data` its best rows as `(negative score, row)`, best first, ties by row."""
         with self.failures.reading():
             reply = self._client.search(
-                self.name,
-                vectors,
+                self.name(part),
+                data,
                 filter="" if mask is None else _filter(mask),
                 limit=k,
                 output_fields=["row"],
-                search_params={"metric_type": "IP", "params": {"ef": max(k, EF_SEARCH)}},
-                anns_field="vector",
+                search_params={"metric_type": "IP", "params": params},
+                anns_field=_FIELDS[part],
                 timeout=_PATIENCE,
             )
         return [sorted((-float(hit["distance"]), int(hit["row"])) for hit in line) for line in reply]
 
     def vectors(self, rows: list[int]) -> dict[int, Any]:
-        rows_stored = self._client.get(self.name, ids=rows, output_fields=["vector"], timeout=_PATIENCE)
+        rows_stored = self._client.get(self.name("vectors"), ids=rows, output_fields=["vector"], timeout=_PATIENCE)
         return {line["row"]: line["vector"] for line in rows_stored}
 
-    def drop(self) -> None:
-        if self._client.has_collection(self.name):
-            self._client.drop_collection(self.name)
+    def drop(self, part: Part) -> None:
+        if self._client.has_collection(self.name(part)):
+            self._client.drop_collection(self.name(part))
 
     def close(self) -> None:
         client, self._opened = self._opened, None
         if client is not None:
             client.close()
+        if not self._url:
+            with suppress(ImportError):
+                from milvus_lite import server_manager_instance
+
+                server_manager_instance.release_server(
+                    str(Path(self._copy) / _FILES if self._copied else self._folder / _FILES)
+                )
+        if self._copy:
+            shutil.rmtree(self._copy, ignore_errors=True)
+
+
+def _number(term: str) -> int:
+    """A term's dimension: of 4 billion, so that two of a collection's terms hardly ever share one."""
+    return int.from_bytes(hashlib.blake2b(term.encode(), digest_size=4).digest()) % (2**32 - 2)
 
 
 def _filter(mask: Mask) -> str:

@@ -311,6 +311,10 @@ def salted(model: BaseChatModel | None, group: str) -> BaseChatModel | None:
 
 REFRESH_SECONDS = 1.0
 """How often, at most, a collection is asked whether another process has written a newer version."""
+CHECK_SECONDS = 3600.0
+"""How often the files of a collection that is in use are read and compared with their checksums."""
+CHECK_BYTES = 32 << 20
+"""How much of them is read a second, so that turns have the disk and the cache of files for themselves."""
 TRY_AGAIN_SECONDS = 10.0
 """How long a collection without a sound version is not read again, since that reads all of it."""
 
@@ -325,6 +329,8 @@ class Collections:
         self._locks: dict[str, threading.Lock] = {}
         self._open: dict[str, Collection] = {}
         self._checked: dict[str, float] = {}
+        self._compared: dict[str, float] = {}
+        self._comparing: dict[str, threading.Thread] = {}
         self._failed: dict[str, tuple[IndexingError, float]] = {}
         self.root = settings.home / "collections"
 
@@ -338,7 +344,13 @@ class Collections:
                 collection = self._open[name] = self._opened(name)
             elif time.monotonic() - self._checked[name] > REFRESH_SECONDS:
                 collection.refresh()
-            self._checked[name] = time.monotonic()
+            now = self._checked[name] = time.monotonic()
+            before = self._comparing.get(name)
+            if now - self._compared.setdefault(name, now) > CHECK_SECONDS and not (before and before.is_alive()):
+                self._compared[name] = now
+                thread = threading.Thread(target=_compare, args=(collection,), name=f"check-{name}", daemon=True)
+                self._comparing[name] = thread
+                thread.start()
             return collection
 
     def _opened(self, name: str) -> Collection:
@@ -414,6 +426,7 @@ class Collections:
             # Its files are closed with the last search that reads them.
             self._open.pop(name, None)
             self._checked.pop(name, None)
+            self._compared.pop(name, None)
             self._failed.pop(name, None)
             delete_collection(self.root, name)
 
@@ -423,6 +436,15 @@ class Collections:
             for collection in self._open.values():
                 collection.close()
             self._open.clear()
+
+
+def _compare(collection: Collection) -> None:
+    from index.version import Pace
+
+    try:
+        collection.check(Pace(CHECK_BYTES))
+    except IndexingError as error:
+        log.warning("%s", error)
 
 
 FAILED_SECONDS = 60.0

@@ -228,14 +228,14 @@ class IndexSettings(SettingsGroup):
         "exact",
         description="Where vectors are kept and searched: `exact` compares all of them, which up to about 60,000 "
         "passages is also the fastest; `quantised` compares their signs first, for a million; `chroma` asks a Chroma "
-        "server, or starts one (extra `chroma`); `milvus` asks Milvus (extra `milvus`); any other "
+        "server, or starts one (extra `chroma`); `milvus` asks Milvus, for words as well (extra `milvus`); any other "
         "name is a store that another package brings. Index again after changing it. Measurements: "
         "`docs/lab/benchmarks.md` and `docs/lab/scale.md`.",
     )
     store_url: str = Field(
         "",
         description="Address of the server of `chroma` or `milvus`, such as `http://localhost:19530`; without it "
-        "Chroma's files lie in the home folder. A Milvus server's token is read from the environment variable "
+        "the files lie in the home folder. A Milvus server's token is read from the environment variable "
         "`MILVUS_TOKEN`.",
     )
 

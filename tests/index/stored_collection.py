@@ -50,6 +50,7 @@ class StoredCollectionContract:
     """Inherit it and give the engine's name, `spec`, and where there is a server what it `keeps`."""
 
     engine: ClassVar[str]
+    keeps_words: ClassVar = False
     per_version: ClassVar = 0
     """Names on the server for each of the two versions that are there."""
 
@@ -81,6 +82,7 @@ class StoredCollectionContract:
             assert ids[0] == "zebra"
             assert "fax" not in ids
         assert len(self.keeps(spec)) == 2 * self.per_version, "the version that serves and the one before it"
+        assert bool([*tmp_path.rglob("lexical")]) is not self.keeps_words
         with pytest.raises(CollectionMismatch, match="store_url"):
             Collection.open(tmp_path, "docs", words)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from index.collection import Collection, delete_collection, list_collections
 from index.documents import Document, Query
 from index.errors import CollectionCorrupt, CollectionNotFound, IndexingCancelled
 from index.indexer import IndexProgress, index_documents, index_paths
-from index.version import CollectionFolder
+from index.version import PIECE, CollectionFolder, Pace
 from tests.damages import DAMAGES, Damage, damage_file, empty, flip, truncate
 from tests.encoder import WordEncoder
 from tests.index.conftest import document
@@ -86,6 +87,17 @@ def test_damage_to_the_only_version_is_one_clear_error(
     assert found(Collection.open(tmp_path, "docs", words), "claims office fax number") == ["fax"]
 
 
+def test_damage_while_it_is_open_is_seen_by_a_check(root: Path, words: WordEncoder) -> None:
+    collection = Collection.open(root, "docs", words)
+    before = collection.version
+    assert collection.check()
+    damaged(root, "vectors.npy", flip)
+    assert not collection.check()
+    assert collection.version != before
+    assert found(collection, "claims office fax number") == ["fax"]
+    assert "vectors.npy" in collection.problem
+
+
 def test_a_file_that_changes_while_it_is_open_is_noticed_by_the_next_search(root: Path, words: WordEncoder) -> None:
     collection = Collection.open(root, "docs", words)
     before = collection.version
@@ -121,6 +133,27 @@ def test_where_no_version_is_sound_any_more_nothing_is_found_until_it_is_indexed
     assert collection.refresh()
     assert collection.problem == ""
     assert found(collection, "visa consulate") == ["visa"]
+
+
+def test_checking_is_held_down_to_a_rate() -> None:
+    now, slept = 0.0, list[float]()
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        slept.append(seconds)
+        now += seconds
+
+    pace = Pace(10 * PIECE, clock=lambda: now, sleep=sleep)
+    with tempfile.TemporaryFile() as file:
+        for _ in range(30):
+            now += 0.02  # reading a piece
+            pace.read(file.fileno(), 0, PIECE)
+        assert now == pytest.approx(3.0, abs=0.1)
+        # A pause of its own is not made up for.
+        now += 100.0
+        pace.read(file.fileno(), 0, PIECE)
+    assert slept[-1] <= 0.1
+    assert now < 103.3
 
 
 def test_sound_vectors_of_a_damaged_version_are_not_computed_again(folder: Path, tmp_path: Path) -> None:

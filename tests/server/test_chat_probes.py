@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
 
 from index.errors import CollectionCorrupt
+from index.version import Pace
 from server.chat import admin as probes
 from server.chat import loaded_models as collections
 
@@ -82,3 +84,20 @@ def test_a_file_overwritten_in_place_is_noticed_by_the_next_look(ready: Any, mon
         job = ready.finished(client.post("/v1/collections/docs/reindex").json()["id"])
         assert job.state == "done"
         assert client.get("/ready").json()["problems"] == []
+
+
+def test_hourly_checks_are_paced_and_one_at_a_time(ready: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, end = list[Pace](), threading.Event()
+
+    def check(_: object, pace: Pace) -> bool:
+        begun.append(pace)
+        return end.wait(120)
+
+    opened = ready.service.core.opened
+    monkeypatch.setattr(type(opened.get("docs")), "check", check)
+    monkeypatch.setattr(collections, "CHECK_SECONDS", -1.0)
+    for _ in range(3):
+        opened.get("docs")
+    end.set()
+    opened._comparing["docs"].join(120)
+    assert [pace._rate for pace in begun] == [collections.CHECK_BYTES]

@@ -1,4 +1,4 @@
-"""Milvus on a server, which is Milvus Lite in a process of its own."""
+"""Milvus: in the version's folder by Milvus Lite, and on a server, which is Milvus Lite in a process of its own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index.errors import StorageError, StoreUnavailable
+from index.errors import StorageError
+from index.ranking import Bm25s
 from index.stores import StoreSpec, VectorStore, load_store
 from plugins.milvus import milvus_store as milvus
 from plugins.milvus.milvus_store import MilvusStore, _filter
@@ -17,8 +18,11 @@ from testing.plugin import PluginContract
 from testing.vector_store import DIMENSION, VectorStoreContract, nearest, passages
 from tests.index.conftest import closed, documents
 from tests.index.stored_collection import StoredCollectionContract, free_port, served
+from text.words import tokenize
 
 __all__ = ["closed", "documents"]
+
+LITE = StoreSpec("milvus")
 
 
 @pytest.fixture(scope="module")
@@ -31,10 +35,45 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.mark.extended
+class TestLite(VectorStoreContract):
+    @pytest.fixture
+    def store(self) -> VectorStore:
+        return load_store(LITE)
+
+
+@pytest.mark.extended
 class TestServer(VectorStoreContract):
     @pytest.fixture
     def store(self, server: str) -> VectorStore:
         return load_store(StoreSpec("milvus", server))
+
+
+def test_words_are_ranked_as_by_the_embedded_index(tmp_path: Path) -> None:
+    random = np.random.default_rng(3)
+    words = [f"word{number}" for number in range(60)]
+    texts = [" ".join(random.choice(words, random.integers(1, 30))) for _ in range(400)]
+    texts[7] = ""
+    embedded = Bm25s.build(map(tokenize, texts))
+    store = MilvusStore()
+    folder = tmp_path / "docs" / "versions" / "000001-0000000a"
+    folder.mkdir(parents=True)
+    vectors = np.eye(8, dtype=np.float32)[random.integers(0, 8, len(texts))]
+    store.write_terms(folder, len(texts), embedded.weights())
+    ids = [str(row) for row in range(len(texts))]
+    store.write(folder, ids, 8, lambda rows: vectors[list(rows)])
+    opened = store.open(folder, ids, 8)
+    terms = opened.terms(("en",))
+    mask = np.zeros(len(texts), dtype=np.bool_)
+    mask[50:300] = random.random(250) < 0.7
+    for question in ("word1", "word3 word9 word9", "word5 unheard", *texts[:5]):
+        scores = embedded.scores(question)
+        for allowed in (None, mask):
+            ranked = terms.search(question, 25, allowed)
+            expected = embedded.search(question, 25, allowed)
+            assert scores[ranked] == pytest.approx(scores[expected], abs=1e-4)
+            assert allowed is None or mask[ranked].all()
+    assert terms.search("unheard of", 5) == terms.search("", 5) == terms.search("word1", 0) == []
+    opened.close()
 
 
 def test_a_mask_becomes_ranges() -> None:
@@ -64,7 +103,12 @@ def test_beyond_what_is_compared_whole_a_graph_finds_nearly_all(
 
 class TestCollection(StoredCollectionContract):
     engine = "milvus"
-    per_version = 1
+    keeps_words = True
+
+
+@pytest.mark.extended
+class TestServedCollection(TestCollection):
+    per_version = 2
 
     @pytest.fixture
     def spec(self, server: str) -> StoreSpec:
@@ -80,9 +124,7 @@ class TestCollection(StoredCollectionContract):
             client.close()
 
 
-def test_a_version_on_a_server_that_is_away_or_nowhere_cannot_be_opened(tmp_path: Path) -> None:
-    with pytest.raises(StoreUnavailable, match=r"index\.store_url"):
-        load_store(StoreSpec("milvus"))
+def test_a_version_on_a_server_that_is_away_cannot_be_opened(tmp_path: Path) -> None:
     nowhere = load_store(StoreSpec("milvus", f"http://127.0.0.1:{free_port()}"))
     with pytest.raises(StorageError, match="does not answer"):
         nowhere.open(tmp_path / "docs" / "versions" / "000001-0000000a", ["a"], 8)

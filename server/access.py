@@ -8,7 +8,7 @@ Audit entries say who did what, when, from where, and with what outcome. Plugins
 dropped. `note` is for what happens often, or was refused: it is written behind, in the order it came, and nobody waits
 for it; closing the database writes the rest. An act of administration is written before it is answered, or in the
 transaction of the act itself, with `entry` and `account`: an act that cannot be accounted for fails. No text of a
-person or a document is part of an entry.
+person or a document is part of an entry unless `Settings.keeps_questions`.
 """
 
 from __future__ import annotations

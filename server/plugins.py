@@ -88,6 +88,11 @@ class SettingsGroup(BaseModel):
         """Whether these settings of a plugin let people sign in without a key."""
         return False
 
+    @property
+    def keeps_questions(self) -> bool:
+        """Whether these settings of a plugin want people's questions in the audit log."""
+        return False
+
 
 @cache
 def installed_plugins() -> Mapping[str, Plugin]:

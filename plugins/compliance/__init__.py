@@ -37,9 +37,14 @@ plugin = Plugin(
 
 
 class ComplianceSettings(SettingsGroup):
-    """Configure the retention of the audit log."""
+    """Configure the content and the retention of the audit log."""
 
+    content: bool = Field(False, description="Record questions too; off keeps who, what, when and from where.")
     days: int = Field(0, ge=0, description="Days a row is kept; 0 keeps all.")
+
+    @property
+    def keeps_questions(self) -> bool:
+        return self.content
 
 
 audit = typer.Typer(help="Read and check the log of who did what.", no_args_is_help=True)

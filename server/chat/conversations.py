@@ -95,7 +95,7 @@ class ConversationService(ServiceBase):
         limit, offset = max(0, min(limit, MAX_LISTED)), max(0, min(offset, MAX_OFFSET))
         words = clean(query or "", MAX_QUERY_CHARS, "query").strip()
         if words and self.may("review"):
-            self.note("conversation.search")
+            self.note("conversation.search", detail={"query": words} if self.core.settings.keeps_questions else {})
         return await self._read(conversations.search, words, limit, offset, self.principal)
 
     @requires("read")

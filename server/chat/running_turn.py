@@ -358,6 +358,8 @@ class RunningTurn(AsyncIterator[Event]):
         """The turn as a row of the audit log, which is written with it and so delays no answer."""
         request, who = self._request, self._principal
         detail: dict[str, object] = {"tokens": tokens, "conversation": request.conversation_id or ""}
+        if self._core.settings.keeps_questions and request.keep == "on":
+            detail["question"] = request.question
         collection, group = request.collection, self._ownership.group
         return entry(who, "turn.ask", self.id, collection=collection, group=group, outcome=status, detail=detail)
 

@@ -481,6 +481,11 @@ class Settings(BaseSettings):
         """Whether a plugin lets people sign in without a key."""
         return any(group.signs_in for group in self.plugins.values())
 
+    @cached_property
+    def keeps_questions(self) -> bool:
+        """Whether a plugin wants people's questions in the audit log."""
+        return any(group.keeps_questions for group in self.plugins.values())
+
     @classmethod
     def settings_customise_sources(
         cls,

@@ -302,14 +302,14 @@ UPLOAD = {"file": ("n.md", b"# N")}
 MESSAGES = [{"role": "user", "content": "What does wood cost?"}]
 CURATED = {"questions": [f"Who polishes {WORDS['heading']}?"], "answer": f"The {WORDS['body']}."}
 VAULT = "/v1/collections/{collection}"
-LIST_TOOLS = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+LIST_RESOURCES = {"jsonrpc": "2.0", "id": 1, "method": "resources/list", "params": {}}
 
 API: dict[str, tuple[dict[str, int], Build]] = {
     "GET /health": (OPEN, at("/health")),
     "GET /ready": ({**OPEN, **dict.fromkeys(OPEN, 503)}, at("/ready")),
     "GET /metrics": (THE_SERVER, at("/metrics")),
     "GET /openapi.json": (EVERYBODY, at("/openapi.json")),
-    "POST /mcp": (EVERYBODY, at("/mcp", json=LIST_TOOLS)),
+    "POST /mcp": (EVERYBODY, at("/mcp", json=LIST_RESOURCES)),
     "GET /v1/models": (EVERYBODY, at("/v1/models")),
     "GET /v1/models/{model}": (OF_ALPHA, at("/v1/models/{collection}")),
     "POST /v1/chat/completions": (
@@ -655,6 +655,7 @@ TOOLS: dict[str, Build] = {
     "MCP open_source": rpc(
         "tools/call", name="open_source", arguments={"document_id": f"uploads/{NAMES['uploaded']}", **IN_VAULT}
     ),
+    "MCP resources/read": rpc("resources/read", uri=f"anaphora://collections/{NAMES['collection']}"),
 }
 NAMED: dict[str, Build] = {
     "POST /v1/conversations": at("/v1/conversations", json=IN_VAULT),

@@ -10,7 +10,7 @@ from plugins.compliance import audit_log
 from server.access import Role
 from server.store import credentials
 from tests.door import OpenDoor
-from tests.serving import Running
+from tests.serving import MakeSettings, Running, Serve
 
 ASKED = {"model": "docs", "messages": [{"role": "user", "content": "How long is parental leave?"}]}
 
@@ -65,6 +65,15 @@ def test_a_turn_is_written_without_what_was_said(running: Running) -> None:
     assert (first.outcome, first.detail) == ("answered", {"tokens": 57, "conversation": ""})
     assert second.detail["conversation"] == conversation
     assert "parental" not in "".join(row.model_dump_json() for row in rows(running)).lower()
+
+
+def test_questions_are_written_where_the_operator_wants_them(serve: Serve, settings_for: MakeSettings) -> None:
+    running = serve(settings_for("none", plugins={"compliance": {"content": True}}))
+    with running.client() as client:
+        client.post("/v1/chat/completions", json=ASKED)
+    (row,) = rows(running, "turn.ask")
+    assert row.detail["question"] == "How long is parental leave?"
+    assert (row.principal, row.origin) == ("local", "127.0.0.1")
 
 
 def test_reading_what_others_said_is_noted(running: Running) -> None:

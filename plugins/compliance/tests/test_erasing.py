@@ -144,7 +144,7 @@ def test_a_person_leaves_every_file_and_others_stay(place: Place) -> None:
             (theirs,),
         )
         connection.exec_driver_sql("DELETE FROM uploads")
-        connection.exec_driver_sql("INSERT INTO uploads VALUES ('docs', 'mine.md', 'key:12345678', 'default', 1.0)")
+        connection.exec_driver_sql("INSERT INTO uploads VALUES ('docs', 'mine.md', 'key:12345678', 'default', 1, 1.0)")
 
     place.running.service.core.database.write_blocking(become)
     output = place.command("erase", "person", "key:12345678", "--yes").output

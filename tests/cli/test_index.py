@@ -236,3 +236,16 @@ def test_doctor_sees_a_broken_collection(home: Path, docs: Path) -> None:
     assert result.exit_code == ExitCode.UNEXPECTED
     assert "✗ collection docs" in result.stdout
     assert "✓ collection whole" in result.stdout
+
+
+def test_what_no_version_can_be_read_of_is_deleted_as_well(home: Path, docs: Path) -> None:
+    anaphora("index", str(docs), "--collection", "c")
+    folder = home / "collections" / "c"
+    (folder / "current").unlink()
+    for manifest in folder.glob("versions/*/manifest.json"):
+        manifest.unlink()
+    asked = CliRunner().invoke(app, ["collections", "delete", "c"], input="n\n")
+    assert "what is left of c" in asked.output
+    assert folder.is_dir()
+    assert anaphora("collections", "delete", "c", "--yes").exit_code == 0
+    assert not folder.exists()

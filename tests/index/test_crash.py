@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import random
 import resource
 import signal
 import subprocess
@@ -186,3 +187,23 @@ def test_a_full_disk_is_a_storage_error_and_the_last_version_serves(small_disk: 
     report = index_documents(small_disk, "docs", pages("second", 1500), WordEncoder())
     assert report.embedded < 1500, "the vectors of the failed run were kept"
     assert len(Collection.open(small_disk, "docs", WordEncoder()).documents()) == 1500
+
+
+@pytest.mark.extended
+def test_killed_at_random_moments_a_reader_sees_one_edition_or_the_other(root: Path) -> None:
+    choose = random.Random(3)
+    began = time.monotonic()
+    build(root, "second")
+    whole = time.monotonic() - began
+    current = {"second"}
+    for number in range(8):
+        edition = f"edition{number}"
+        process = start(build, root, edition)
+        time.sleep(choose.uniform(0.1, 1.1) * whole)
+        process.kill()
+        process.join(120)
+        served = editions(root)
+        assert served in (current, {edition})
+        current = served
+    build(root, "last")
+    assert editions(root) == {"last"}

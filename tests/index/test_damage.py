@@ -14,6 +14,7 @@ from index.documents import Document, Query
 from index.errors import CollectionCorrupt, CollectionNotFound, IndexingCancelled
 from index.indexer import IndexProgress, index_documents, index_paths
 from index.version import PIECE, CollectionFolder, Pace
+from index.writer import VectorJournal
 from tests.damages import DAMAGES, Damage, damage_file, empty, flip, truncate
 from tests.encoder import WordEncoder
 from tests.index.conftest import document
@@ -197,3 +198,16 @@ def test_a_damaged_journal_costs_the_vectors_in_it_and_nothing_else(
     texts = [hit.passage for hit in collection.search([Query("fax number fee visa")], k=100)]
     kept = collection.passage_vectors([passage.id for passage in texts])
     assert np.allclose(kept, words.encode([passage.indexed_text for passage in texts]), atol=1e-6)
+
+
+def test_a_flipped_vector_in_the_journal_is_computed_again(tmp_path: Path) -> None:
+    journal = VectorJournal(tmp_path / "vectors.sqlite", "words", 4)
+    journal.add([b"one", b"two"], np.eye(2, 4, dtype=np.float32))
+    journal.close()
+    path = tmp_path / "vectors.sqlite"
+    path.write_bytes(path.read_bytes().replace(np.eye(2, 4, dtype=np.float32)[1].tobytes(), b"\x01" * 16))
+    journal = VectorJournal(path, "words", 4)
+    assert journal.keys() == {b"one"}
+    with pytest.raises(KeyError):
+        journal.get(b"two")
+    journal.close()

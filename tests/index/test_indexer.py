@@ -370,3 +370,36 @@ def test_deleting_does_not_wait_for_embedding(tmp_path: Path, words: WordEncoder
     report = delete_documents(root, "docs", ["others.md"], words, store=spec)
     assert report.without_vector > 500
     assert list_collections(root)[0].without_vector == report.without_vector
+
+
+def test_an_indexed_file_deleted_while_indexing_is_deleted(
+    index: Index, opened: Callable[[], Collection], folder: Path
+) -> None:
+    index(folder)
+    everything = list(folder.iterdir())
+
+    def remove(step: IndexProgress) -> None:
+        if step.stage == "reading" and step.done == sorted(path.name for path in everything).index("licence.md"):
+            (folder / "licence.md").unlink(missing_ok=True)
+
+    report = index(folder, progress=remove)
+    assert [status.status for status in report.files if status.document_id == "licence.md"][-1] == "deleted"
+    assert len(opened().documents()) == 4
+
+
+def test_ctrl_c_loses_no_vector(index: Index, opened: Callable[[], Collection], folder: Path) -> None:
+    for number in range(100):
+        (folder / f"page{number:03}.md").write_text(f"# Page {number}\n\nAbout subject {number}.\n", "utf-8")
+
+    class Interrupted(WordEncoder):
+        def encode(self, texts):  # type: ignore[no-untyped-def]
+            if self.calls == 2:
+                raise KeyboardInterrupt
+            return super().encode(texts)
+
+    root = folder.parent / "collections"
+    with pytest.raises(KeyboardInterrupt):
+        index_paths(root, "docs", [folder], Interrupted())
+    assert not list((root / "docs" / "versions").iterdir())
+    assert index(folder).embedded == 105 - 64
+    assert len(opened().documents()) == 105

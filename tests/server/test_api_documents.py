@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -191,3 +192,15 @@ def test_a_version_written_by_another_process_is_served(serve: Any, settings_for
         index_paths(settings.home / "collections", "docs", [folder], running.service.core.models.encoder())
         running.service.core.opened.changed("docs")
         assert best(client, "when does the canteen open") == "a.md"
+
+
+def test_a_folder_whose_name_is_no_utf_8_is_told_and_the_others_are_indexed(running: Any, tmp_path: Path) -> None:
+    odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/b\xfccher"))
+    for folder in (odd, tmp_path / "fine"):
+        folder.mkdir()
+        (folder / "one.md").write_text("# One\n\nThe library.\n")
+    for paths, state in (([odd, tmp_path / "fine"], "done"), ([odd], "done")):
+        job = running.finished(running.call(running.service.collections.index_paths("house", paths, replace=True)).id)
+        assert job.state == state, job.message
+        (failed,) = [file for file in job.files if file.status == "failed"]
+        assert "is not UTF-8" in failed.message

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -141,3 +142,26 @@ def test_spans_without_content_hold_no_text() -> None:
     assert all(span.parent.span_id == root.context.span_id for span in spans if span.parent is not None)
     assert "secret" not in kept.model_dump_json()
     assert [step.values for step in kept.steps] == [{"decision": "keep"}, {"prompt_tokens": 3}]
+
+
+def test_every_reference_in_the_description_of_the_api_resolves(running: Any) -> None:
+    with running.client() as client:
+        description = client.get("/openapi.json").json()
+
+    def references(node: Any) -> Iterator[str]:
+        if isinstance(node, dict):
+            if isinstance(node.get("$ref"), str):
+                yield node["$ref"]
+            node = list(node.values())
+        if isinstance(node, list):
+            for part in node:
+                yield from references(part)
+
+    found = set(references(description))
+    assert len(found) > 20
+    for reference in found:
+        place = description
+        assert reference.startswith("#/"), reference
+        for step in reference.removeprefix("#/").split("/"):
+            assert step in place, f"{reference} does not resolve"
+            place = place[step]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from index.errors import IndexingCancelled
-from server.jobs import JobProgress, JobRunner
+from server.jobs import UNSTORED, JobProgress, JobRunner
 from server.store import Database, Runner, StoreError, jobs
 from server.store.jobs import ATTEMPTS, GIVEN_UP, NO_WORKER, WORKERS
 from server.store.records import FileResult, Job
@@ -252,3 +252,22 @@ def test_a_job_during_which_workers_die_is_given_up(database: Database, tmp_path
                 worker.close()
                 assert states(server, job) == (["queued"] if left else ["failed"])
         assert [job.message for job in server.listing(ALL)] == [GIVEN_UP]
+
+
+def test_a_job_whose_end_the_disk_did_not_take_is_still_known_to_have_ended(
+    database: Database, runner: JobRunner, place: Path | str
+) -> None:
+    refuse = "PRAGMA query_only = 1" if isinstance(place, Path) else "SET default_transaction_read_only = on"
+    go = threading.Event()
+
+    def wait(progress: JobProgress) -> list[FileResult]:
+        go.wait(120)
+        return files(progress)
+
+    made = [runner.submit("index", "a", wait, MINE) for _ in range(UNSTORED + 5)]
+    database.write_blocking(lambda c: c.exec_driver_sql(refuse))
+    go.set()
+    assert finished(runner, made[-1]).state == "done"
+    assert runner.listing(ALL)[0].state == "done"
+    # The last one has ended a moment before the oldest is forgotten.
+    eventually(lambda: len(runner._tasks) == UNSTORED)

@@ -154,3 +154,17 @@ def test_words_serve_at_once_and_the_next_server_goes_on_with_embedding(
 
 def box(client: Any) -> dict[str, Any]:
     return next(row for row in client.get("/v1/collections").json()["data"] if row["name"] == "box")
+
+
+def test_a_file_uploaded_again_while_its_deletion_waits_stays(serve: Any, settings_for: Any) -> None:
+    running = serve(settings_for("none"))
+    with running.client() as client:
+        running.finished(upload(client, "page.md")["id"])
+        submit = running.service.core.runner.submit
+        waiting = submit("reindex", "box", lambda progress: wait_for_the_end(progress), MINE)
+        client.delete("/v1/collections/box/documents/uploads/page.md")
+        again = upload(client, "page.md", PAGE.replace("fax", "telephone"))
+        client.post(f"/v1/jobs/{waiting.id}/cancel")
+        assert running.finished(again["id"]).state == "done"
+        text = client.get("/v1/collections/box/documents/uploads/page.md").json()["text"]
+        assert "telephone" in text

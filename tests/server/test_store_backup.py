@@ -21,9 +21,10 @@ from index.errors import CollectionNotFound
 from index.stores import EXACT
 from index.version import FORMAT, CollectionFolder, Manifest, write_manifest
 from server.chat import open_service
-from server.store import Database, Runner, collection_rows
+from server.store import Database, Runner, collection_rows, conversations
 from server.store.home import BackupManifest, back_up, hold_home, restore, unfinished
 from server.store.records import BackupError, HomeBusy, StoreError
+from tests.rows import MINE
 
 
 def files(home: Path) -> dict[str, tuple[int, bytes]]:
@@ -368,3 +369,25 @@ def test_a_home_in_use_is_not_restored(home: Path, tmp_path: Path) -> None:
         restore(home, file)
     asking.close()
     restore(home, file)
+
+
+def test_conversations_written_meanwhile_do_not_tear_the_copy(home: Path, tmp_path: Path) -> None:
+    database, stop = Database(home / "anaphora.db"), threading.Event()
+
+    def write() -> None:
+        while not stop.is_set():
+            database.write_blocking(lambda c: conversations.create(c, "docs", MINE, "x" * 300))
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for n in range(5):
+            back_up(home, tmp_path / f"{n}.tar")
+    finally:
+        stop.set()
+        writer.join()
+        database.close()
+    restore(home, tmp_path / "4.tar")
+    again = Database(home / "anaphora.db")
+    assert again.read_blocking(lambda c: c.exec_driver_sql("PRAGMA integrity_check").fetchone()[0]) == "ok"
+    again.close()

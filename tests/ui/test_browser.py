@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -759,3 +760,75 @@ def test_nothing_keeps_anybody_out(visitor: Visitor, browser: Browser, site: Sit
     told = "getComputedStyle(document.activeElement, '::after').content"
     assert "source" in touching.evaluate(told)
     context.close()
+
+
+@pytest.mark.extended
+def test_several_conversations_are_found_by_day_and_deleted_at_once(visitor: Visitor) -> None:
+    page = visitor.page
+    for n in range(3):
+        if n:
+            page.click("[data-action=new]")
+            page.wait_for_selector(".welcome h1")
+        visitor.ask("How often should I descale the kettle?")
+    page.fill("#find", "1999-12-31")
+    page.wait_for_selector(".rail .nothing")
+    page.fill("#find", time.strftime("%Y-%m descale"))
+    page.wait_for_selector(".conversation >> nth=2")
+    assert page.locator(".conversation .pick").first.is_hidden()
+    assert re.fullmatch(r".* 20\d\d.*:\d\d.*", page.inner_text(".conversation:first-child time")), "alike but for this"
+    page.click("[data-action=choose]")
+    before = page.locator(".conversation").count()
+    page.check(".conversation >> nth=0 >> .pick")
+    page.focus(".conversation >> nth=1 >> .pick")
+    page.keyboard.press("Space")
+    assert violations(page) == []
+    page.once("dialog", lambda dialog: dialog.dismiss())
+    page.click("[data-action=delete-chosen]")
+    assert page.locator(".conversation").count() == before
+    page.once("dialog", lambda dialog: dialog.accept())
+    page.click("[data-action=delete-chosen]:text('(2)')")
+    page.wait_for_selector("[data-action=choose][aria-pressed=false]")
+    page.wait_for_selector(f".conversation >> nth={before - 2}", state="detached")
+    assert page.locator(".conversation").count() == before - 2
+    assert page.locator("[data-action=delete-chosen]").is_hidden()
+    page.wait_for_selector(".welcome h1")
+
+
+@pytest.mark.extended
+def test_a_busy_server_is_not_taken_for_one_that_went_away(visitor: Visitor) -> None:
+    page = visitor.page
+    page.fill("#question", "Tell me a story about the kettle")
+    page.press("#question", "Enter")
+    page.wait_for_selector('.turn:has-text("Once upon a time")')
+    # The server takes eight seconds to say that it is there, of a clock that goes when it is told to.
+    page.clock.install()
+    page.clock.pause_at(page.evaluate("Date.now()") + 1000)
+    page.evaluate(
+        """() => {
+            window.asked = 0;
+            AbortSignal.timeout = (wait) => {
+                window.asked += 1;
+                const over = new AbortController();
+                setTimeout(() => over.abort(), wait);
+                return over.signal;
+            };
+        }"""
+    )
+    said: list[Route] = []
+    page.route("**/health", lambda route: said.append(route))
+
+    def asked(times: int) -> bool:
+        if page.evaluate("window.asked") < times:
+            page.clock.run_for(500)
+        return len(said) == times
+
+    for times in (1, 2, 3):
+        eventually(lambda times=times: asked(times))
+        page.clock.run_for(8000)
+        with page.expect_response(said[-1].request.url):
+            said[-1].fulfill(json={})
+    assert not page.locator(".held").is_visible()
+    assert page.locator(".turn").count() == 1
+    page.clock.resume()
+    page.click('[data-action="stop"]')
+    page.wait_for_selector('.turn[data-state="interrupted"]')

@@ -368,3 +368,39 @@ def test_the_dockerfile_has_no_fault_that_hadolint_knows() -> None:
         [Path(str(program.locate())).resolve(), DEPLOY / "Dockerfile"], capture_output=True, text=True, timeout=180
     )
     assert (run.returncode, run.stdout) == (0, "")
+
+
+def test_services_lead_to_pods_that_listen(rendered: dict[str, Any]) -> None:
+    objects = manifests(rendered, "bundled")
+    templates = dict(pods(objects))
+    for name in ("server", "postgresql", "milvus", "vllm"):
+        service = objects["Service", name]["spec"]
+        assert service["selector"] == templates[name]["metadata"]["labels"]
+        target = service["ports"][0]["targetPort"]
+        assert target in {port["name"] for port in templates[name]["spec"]["containers"][0]["ports"]}
+    assert objects["HorizontalPodAutoscaler", "server"]["spec"]["metrics"][0]["pods"]["metric"]["name"] in (
+        ROOT / "server" / "tracing.py"
+    ).read_text("utf-8")
+    assert "replicas" not in objects["Deployment", "server"]["spec"], "the autoscaler says how many"
+
+
+def test_every_image_can_be_another(rendered: dict[str, Any]) -> None:
+    used = {c["image"] for _, pod in pods(manifests(rendered, "bundled")) for c in pod["spec"]["containers"]}
+    values = yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))
+    others = {values[name]["image"] for name in ("postgresql", "milvus", "vllm")}
+    assert used == {"images.example.org/anaphora:7", *others}
+    assert not [image for image in others if "." in image.partition("/")[0].partition(":")[0]], "no registry is named"
+
+
+def test_a_release_lists_the_parts_of_what_the_wheel_installs() -> None:
+    release = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text("utf-8"))["jobs"]
+    steps = [f"{one.get('run', '')} {one.get('uses', '')}" for one in release["wheel"]["steps"]]
+    order = [
+        next(n for n, step in enumerate(steps) if what in step) for what in ("pip install --c", "cyclonedx", "attest")
+    ]
+    assert order == sorted(order)
+    # A folder of wheels has no parts that a scanner sees: the environment that they were installed in has.
+    assert steps[order[1]].split()[-1] == "/tmp/fresh/bin/python"
+    assert "/tmp/fresh/bin/pip" in steps[order[0]]
+    (built,) = [one["with"] for one in release["image"]["steps"] if "build-push" in one.get("uses", "")]
+    assert (built["sbom"], built["provenance"]) == (True, "mode=max")

@@ -44,3 +44,8 @@ def test_holm_corrects_step_by_step() -> None:
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([0.9, 0.8]) == [1.0, 1.0]
     assert holm([]) == []
+
+
+def test_every_value_needs_its_cluster() -> None:
+    with pytest.raises(ValueError, match="2 values"):
+        estimate([1.0, 2.0], ["a"])

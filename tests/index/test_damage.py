@@ -15,7 +15,7 @@ from index.errors import CollectionCorrupt, CollectionNotFound, IndexingCancelle
 from index.indexer import IndexProgress, index_documents, index_paths
 from index.version import PIECE, CollectionFolder, Pace
 from index.writer import VectorJournal
-from tests.damages import DAMAGES, Damage, damage_file, empty, flip, truncate
+from tests.damages import DAMAGES, Damage, damage_file, empty, flip, remove, truncate
 from tests.encoder import WordEncoder
 from tests.index.conftest import document
 
@@ -211,3 +211,12 @@ def test_a_flipped_vector_in_the_journal_is_computed_again(tmp_path: Path) -> No
     with pytest.raises(KeyError):
         journal.get(b"two")
     journal.close()
+
+
+def test_a_file_that_vanishes_while_it_is_open_is_noticed_by_a_refresh(root: Path, words: WordEncoder) -> None:
+    collection = Collection.open(root, "docs", words)
+    damaged(root, "lexical/data.csc.index.npy", remove)
+    assert found(collection, "visa consulate") == ["visa"], "what is mapped is still whole"
+    assert collection.refresh()
+    assert "data.csc.index.npy" in collection.problem
+    assert found(collection, "claims office fax number") == ["fax"]

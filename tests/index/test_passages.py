@@ -173,3 +173,8 @@ def test_count_tokens_is_called_about_once_a_sentence() -> None:
 def test_a_window_without_room_is_refused() -> None:
     with pytest.raises(ValueError, match="max_tokens"):
         split(markdown("x"), 0, count_words)
+
+
+def test_sections_are_never_joined() -> None:
+    passages = split(markdown("# T\n## A\nOne.\n## B\nTwo.\n"), 200, count_words)
+    assert [(passage.heading, passage.text) for passage in passages] == [(("A",), "One."), (("B",), "Two.")]

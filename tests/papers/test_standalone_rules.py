@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from papers.decontextualization.rules import SourceQuote, insertions, removals, rule_findings
-from papers.spans import Edit, apply, bracketed, kept, original
+from papers.spans import Edit, QuoteSpan, apply, bracketed, kept, original
 from plugins.evidence.source import SourcePassage
 
 
@@ -54,3 +54,10 @@ def test_additions_are_shown_in_brackets_behind_their_words() -> None:
     assert bracketed(spans) == "we [the authors] set it [the depth] to 4."
     assert original(spans) == "However, we set it to 4."
     assert [span.kind for span in spans] == ["removed", "kept", "added", "kept", "added", "kept"]
+
+
+def test_brackets_of_ours_never_make_a_link() -> None:
+    assert (
+        bracketed([QuoteSpan("kept", "CNN"), QuoteSpan("added", "network"), QuoteSpan("kept", "(small)")])
+        == "CNN [network] (small)"
+    )

@@ -308,3 +308,16 @@ def test_a_killed_server_loses_no_turn_it_acknowledged(settings_for: Any, serve:
     assert turns[finished]["answer"] == "Parental leave lasts ten weeks. [1]"
     assert turns[running_turn]["status"] == "interrupted"
     assert turns[running_turn]["answer"].count("word") > 10
+
+
+def test_a_reader_who_leaves_during_the_prefill_stops_the_model(running: Any, llm: Any) -> None:
+    llm.silence = 60.0
+    with running.client() as client:
+        conversation = begin(client)
+        with client.stream("POST", f"/v1/conversations/{conversation}/turns", json=QUESTION) as answer:
+            # Held, for a dropped iterator would close the connection.
+            lines = answer.iter_lines()
+            assert any('"evidence"' in line for line in lines)
+            eventually(lambda: llm.requests)
+        assert llm.disconnected.wait(120)
+        eventually(lambda: only_turn(client, conversation)["status"] == "interrupted")

@@ -250,3 +250,9 @@ def test_loopback_is_known(host: str) -> None:
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.1.2.3", "example.org", "localhost.example.org", ""])
 def test_nothing_else_passes_for_loopback(host: str) -> None:
     assert not is_loopback(host)
+
+
+@pytest.mark.parametrize("host", ["localhost", "localhost:7860", "127.0.0.1:1", "[::1]:7860"])
+def test_names_of_this_machine_are_answered(running: Any, host: str) -> None:
+    with running.client() as client:
+        assert client.get("/v1/models", headers={"Host": host}).status_code == 200

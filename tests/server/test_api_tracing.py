@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -69,3 +70,18 @@ def test_the_parts_of_the_prompt_join_to_what_the_model_was_sent(running: Any, l
     assert named["question"] == QUESTION
     assert "passages[1].text" in named
     assert '"temperature"' in generate["values"]["parameters"]
+
+
+def test_two_turns_at_once_do_not_mix(running: Any, llm: Any) -> None:
+    llm.pace = 0.05
+    callers = [f"{n:032x}" for n in range(1, 5)]
+    with ThreadPoolExecutor(4) as pool:
+        traces = list(pool.map(lambda caller: ask(running, traceparent(caller)), callers))
+
+    assert [trace["trace_id"] for trace in traces] == callers
+    for trace in traces:
+        assert [step["name"] for step in trace["steps"]] == ["wait", "rewrite", "search", "evidence", "generate"]
+        assert {step["parent"] for step in trace["steps"]} == {trace["span_id"]}
+        generate = trace["steps"][-1]["id"]
+        sent = f"00-{trace['trace_id']}-{generate}-01"
+        assert [headers["traceparent"] for headers in llm.headers].count(sent) == 1

@@ -318,3 +318,12 @@ def test_a_passage_below_those_that_are_shown_may_answer_if_it_was_read() -> Non
     cited = {citation.n: citation.document_id for citation in end.citations}
     assert [(passage.n, passage.document_id) for passage in shown.passages] == [(1, "d1.md"), (2, "d3.md")]
     assert cited[2] == "d3.md"
+
+
+@pytest.mark.parametrize("answered", [0.0, 1.0])
+def test_on_a_busy_machine_a_doubt_stays_a_doubt(answered: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("server.turn.evidence.SEARCHED", answered)
+    never = Settings(retrieval=RetrievalSettings(rerank="never", profile={"answerable": 0, "ask_back": 0}))
+    end = done(play(engine(settings=never), "How long does parental leave last?"))
+    assert end.status == "quoted"
+    assert end.doubted == (DOUBTFUL in end.answer) == (answered > 0.5)

@@ -350,3 +350,17 @@ def test_evidence_is_cut_and_stemmed_off_the_event_loop(
     assert threads
     assert threading.main_thread() not in threads
     assert ticks > 5
+
+
+def test_many_turns_run_at_once() -> None:
+    turns = engine(["Parental leave ", 0.05, "lasts ten weeks [1]."])
+
+    async def crowd() -> list[Event]:
+        async def one() -> Event:
+            return [event async for event in turns.run(TurnInput(question="How long?", collection="docs"))][-1]
+
+        return await asyncio.gather(*(one() for _ in range(50)))
+
+    assert {event.answer for event in asyncio.run(crowd()) if isinstance(event, DoneEvent)} == {
+        "Parental leave lasts ten weeks [1]."
+    }

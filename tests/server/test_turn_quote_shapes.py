@@ -353,3 +353,7 @@ ITEMS = "- Worn helmets\n\n  They are not tested again.\n- Food and drinks\n- Go
 def test_above_an_item_stands_what_its_list_is_about(text: str, topic: str) -> None:
     expected = f"{topic}- Food and drinks [1]".replace("\n", "\n> ")
     assert shown(text, "can i return food?", "Food") == f"> {expected}"
+
+
+def test_a_release_names_the_row_of_its_series() -> None:
+    assert "| 2.54.x  | 1.22 |" in shown(COMPATIBILITY, "until when is 2.54.3 supported?", "2.54")

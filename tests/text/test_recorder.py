@@ -126,3 +126,28 @@ def test_what_is_asked_of_others_carries_the_trace_on() -> None:
     detach(token)
 
     assert headers == {"traceparent": f"00-{'ab' * 16}-{this.id}-00", "tracestate": "vendor=1"}
+
+
+def test_a_thousand_calls_at_once_keep_their_parents() -> None:
+    recording = Recording("all")
+
+    async def crowd() -> list[int | BaseException]:
+        with recording.root:
+            return await asyncio.gather(*(outer(n) for n in range(1000)), return_exceptions=True)
+
+    results = asyncio.run(crowd())
+    root, *calls = recording.calls()
+    outers = {each["inputs"]["number"]: each for each in calls if each["name"] == "outer"}
+
+    assert len({each["id"] for each in calls}) == len(calls) == 1000 + 1000 + 900
+    assert all(each["parent"] == root["id"] == recording.root.id for each in outers.values())
+    assert all(each["values"] == {"number": number} for number, each in outers.items())
+    for each in calls:
+        if each["name"] != "outer":
+            assert each["parent"] == outers[each["inputs"]["number"]]["id"]
+    assert sum(isinstance(result, LookupError) for result in results) == 100
+    failed = [each for each in calls if each["error"]]
+    assert {each["name"] for each in failed} == {"outer", "inner"}
+    assert {each["error"] for each in failed} == {"LookupError"}
+    assert {each["message"] for each in failed} == {f"no {n}" for n in range(3, 1000, 10)}
+    assert all(span.end_time is not None for span in recording.spans)

@@ -19,7 +19,7 @@ from server.chat import (
     SupportEvent,
     TokenEvent,
 )
-from server.chat.documents import DocumentText
+from server.chat.documents import DocumentText, LinkView
 from server.turn.events import Alternative
 from tests.server.turn_fakes import FakeCollection, passage
 from tests.server.turn_playing import engine, play
@@ -291,3 +291,19 @@ def test_citation_numbers_begin_at_one_in_the_order_of_the_answer() -> None:
     shown = re.findall(r'data-source="(\d)" tabindex.*?class="number"[^>]*>(\d)<', str(view.sources_html()), re.DOTALL)
     assert shown[:2] == [("3", "1"), ("1", "2")]
     assert [number for _, number in shown] == [str(n) for n in range(1, len(shown) + 1)]
+
+
+def test_a_warning_is_shown_as_text() -> None:
+    view = played("Yes [1].")
+    assert view.done is not None
+    assert "Check <b>" not in view.html()
+    view.add(view.done.model_copy(update={"warning": "Check <b> this."}))
+    assert '<p class="banner warning">Check &lt;b&gt; this.</p>' in view.html()
+
+
+def test_words_that_were_links_lead_into_the_reader() -> None:
+    document = text_of("a.html", ("A", "Go to **the rest** now."))
+    linked = (LinkView(start=3, end=18, document_id='b".html', anchor="part"),)
+    html = reader_html(document.model_copy(update={"linked": linked}), 0, 23, None, "docs")
+    assert re.findall(r"<a [^>]*>([^<]*)</a>", html) == ["to ", "the rest"]
+    assert 'document=b%22.html&amp;at=0-0&amp;part=part" class="inside"' in html

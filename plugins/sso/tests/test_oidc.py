@@ -464,3 +464,32 @@ def test_a_person_signs_in_at_another_site_and_leaves_it(browser: Browser, open_
         assert [path for path, _ in provider.requests][-1] == "/logout"
         assert page.goto(f"{here}/a").url == f"{here}/login?next=/a"  # type: ignore[union-attr]
         context.close()
+
+
+def test_a_person_is_in_two_hundred_groups_at_most_and_has_a_name_of_bounded_length(
+    door: Door, provider: FakeOidcProvider
+) -> None:
+    provider.claims |= {"groups": [f"g{n:04}" for n in range(1000)], "name": "A\u202e\n" * 500}
+    with door.client() as client:
+        assert sign_in(client).status_code == 200
+        who = client.get("/").json()
+    assert who["groups"] == [f"g{n:04}" for n in range(200)]
+    assert len(who["name"]) <= 100
+    assert "\u202e" not in who["name"]
+
+
+@pytest.mark.parametrize(
+    "following", ["//evil.example", "https://evil.example", "/\\evil.example", "javascript:alert(1)", "/\n/evil", "x"]
+)
+def test_nobody_is_led_away(door: Door, following: str) -> None:
+    with door.client() as client:
+        done = sign_in(client, following)
+    assert 'content="0;url=/"' in done.text
+    assert "evil" not in done.text
+
+
+def test_where_a_person_goes_on_is_no_html(door: Door) -> None:
+    with door.client() as client:
+        done = sign_in(client, '/"><script>alert(1)</script>')
+        page = client.get("/login", params={"next": '/"><script>alert(1)</script>'})
+    assert "<script>" not in done.text + page.text

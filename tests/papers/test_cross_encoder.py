@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,10 +13,12 @@ from typing import Any
 import pytest
 
 from index.documents import Hit, Passage
-from index.rerank import CrossEncoderReranker, load_reranker
+from index.errors import ModelUnavailable
+from index.rerank import CrossEncoderReranker, Reranker, load_over, load_reranker
 from papers.cross_encoder.family import RERANKERS
 from papers.cross_encoder.rows import RankedGroup, RankedPassage, RerankExample, read_rows, write_rows
-from papers.cross_encoder.training import RankingModel, batch, from_onnx, pretrained
+from papers.cross_encoder.training import RankingModel, batch, from_onnx, pretrained, write_onnx
+from papers.packing import pack, unpack
 from rewriter.protocol import ExampleError, Message, TrainingError
 from rewriter.recipe import Recipe
 from rewriter.training import Machine, train
@@ -178,3 +181,46 @@ def test_what_is_no_row_is_named(tmp_path: Path) -> None:
             file.write(line + "\n")
         with pytest.raises(ExampleError, match=said):
             list(read_rows(path))
+
+
+def test_what_was_learned_is_packed_without_what_the_base_holds(trained: Path, tmp_path: Path) -> None:
+    """Two layers, the first of them frozen: it and the embeddings are read from the base's file."""
+    import torch
+
+    base, run = tmp_path / "base", tmp_path / "run"
+    model = from_onnx(trained / "model.onnx")
+    base.mkdir()
+    write_onnx(model, base / "model.onnx")
+    shutil.copy(trained / "tokenizer.json", base)
+    shutil.copytree(trained, run)
+    with torch.no_grad():
+        for weight in model.bert.encoder.layer[1].parameters():
+            weight.mul_(1.5)
+    write_onnx(model, run / "model.onnx")
+    recipe = json.loads((run / "recipe.json").read_text("utf-8"))
+    recipe["model"]["frozen"] = 1
+    (run / "recipe.json").write_text(json.dumps(recipe), "utf-8")
+
+    assert pack(run, base, tmp_path / "packed") > 16_000
+    packed = load_over(tmp_path / "packed", base)
+
+    [read] = packed.rerank("a passport", [Hit(Passage("p", "d", "", "a form .", 0, 8), 1.0)], seconds=60.0)
+    assert read.tokens is not None
+    assert packed.name == "base-conversations"
+    assert packed.reads_conversations
+
+    def said(reranker: Reranker) -> dict[str, float | None]:
+        hits = [Hit(Passage(thing, "d", "", f"a {thing} .", 0, 1), 1.0) for thing in THINGS]
+        return {hit.passage.id: hit.relevance for hit in reranker.rerank("a passport", hits, seconds=60.0)}
+
+    assert said(packed) == pytest.approx(said(load_reranker(str(run))), abs=0.05)
+    assert said(packed) != pytest.approx(said(load_reranker(str(base))), abs=0.05)
+
+    unpack(tmp_path / "packed", base, tmp_path / "weights")
+    write_onnx(pretrained(str(tmp_path / "weights")), run / "model.onnx")
+    assert said(load_reranker(str(run))) == pytest.approx(said(packed), abs=0.05), "training can go on from it"
+
+    with (base / "model.onnx").open("ab") as file:
+        file.write(b"x")
+    with pytest.raises(ModelUnavailable, match="another model than"):
+        load_over(tmp_path / "packed", base)

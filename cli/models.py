@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.text import Text
@@ -15,9 +15,6 @@ from rich.text import Text
 from cli.shared.console import open_table
 from cli.shared.resources import fetch_models, fetch_told
 from cli.shared.state import state_of
-
-if TYPE_CHECKING:
-    pass
 
 app = typer.Typer(help="List and fetch models; list, promote and roll back trained rewriters.")
 

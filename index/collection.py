@@ -249,7 +249,7 @@ class Collection:
         return True
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Let go of the files; no search may be under way."""
         self._generation.close()
 
     def _reading(self) -> _Generation:

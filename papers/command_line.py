@@ -11,6 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
@@ -18,7 +19,7 @@ import typer
 from cli import options
 from cli.shared.console import stages
 from cli.shared.error_handler import ErrorHandlerGroup
-from cli.shared.options import overriding
+from cli.shared.options import Cpu, overriding
 from cli.shared.resources import fetch_models, open_rewriter
 from cli.shared.state import InputError, State, state_of
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
     from papers.bench import Bench
-    from rewriter.load import RunKind
     from rewriter.protocol import Rewriter
     from server.settings import Settings
 
@@ -34,10 +34,6 @@ T = TypeVar("T")
 
 Data = Annotated[Path | None, typer.Option(help="Folder of data sets (see docs/lab/evaluation.md).")]
 Sets = Annotated[str, typer.Option(help="Data sets, by commas (see docs/lab/evaluation.md); `*` stands for anything.")]
-
-
-RunName = Annotated[str, typer.Option(help="Name of the run; the same name goes on with a run that was cut.")]
-Threads = Annotated[int, typer.Option(min=0, help="CPU threads; 0 leaves it to torch.")]
 
 
 def paper_app(help: str, **commands: Callable[..., Any]) -> typer.Typer:  # noqa: A002  (typer's own word)
@@ -77,20 +73,36 @@ def with_model(settings: Settings, state: State, work: Callable[[BaseChatModel |
         return asyncio.run(run())
 
 
-def train_run(
-    context: typer.Context, recipe: Path, data: Path, name: str, kind: RunKind, *, cpu: bool, threads: int
-) -> None:
-    """Train a recipe of a paper's family, whose module the caller has imported, and print the run's folder."""
-    from cli.train import machine_of, with_fetched_base
-    from rewriter.recipe import read_recipe
-    from rewriter.runs import run_folder
-    from rewriter.training import train
+def train_command(kind: str, recipe_file: Path, run: str, help: str) -> Callable[..., None]:  # noqa: A002
+    """Return a command that trains a recipe of a paper's family and prints the run's folder.
 
-    state = state_of(context)
-    chosen = with_fetched_base(state, read_recipe(str(recipe)))
-    folder = run_folder(state.settings().home, name, kind)
-    train(chosen, data, folder, machine=machine_of(state, cpu, threads), callback=lambda text: state.err.print(text))
-    state.out.print(str(folder), soft_wrap=True)
+    `kind` is `module:name` of the family's `RunKind`; importing the module lets `rewriter.training` know the family.
+    """
+
+    def train(
+        context: typer.Context,
+        data: Annotated[Path, typer.Option(help="The folder of the rows.")] = Path("."),
+        name: Annotated[
+            str, typer.Option(help="Name of the run; the same name goes on with a run that was cut.")
+        ] = run,
+        recipe: Annotated[Path, typer.Option(help="The recipe, a TOML file.")] = recipe_file,
+        cpu: Cpu = False,
+        threads: Annotated[int, typer.Option(min=0, help="CPU threads; 0 leaves it to torch.")] = 0,
+    ) -> None:
+        from cli.train import machine_of, with_fetched_base
+        from rewriter.recipe import read_recipe
+        from rewriter.runs import run_folder
+        from rewriter.training import train as train_run
+
+        state, of_kind = state_of(context), resolve_name(kind)
+        chosen = with_fetched_base(state, read_recipe(str(recipe)))
+        folder = run_folder(state.settings().home, name, of_kind)
+        machine = machine_of(state, cpu, threads)
+        train_run(chosen, data, folder, machine=machine, callback=lambda text: state.err.print(text))
+        state.out.print(str(folder), soft_wrap=True)
+
+    train.__doc__ = f"{help} A run that was stopped or killed goes on with the same command."
+    return train
 
 
 @contextmanager

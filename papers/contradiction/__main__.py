@@ -9,9 +9,8 @@ from typing import Annotated
 
 import typer
 
-from cli.shared.options import Cpu
 from cli.shared.state import state_of
-from papers.command_line import Data, RunName, Threads, data_folder, paper_app, train_run
+from papers.command_line import Data, data_folder, paper_app, train_command
 
 RECIPE = Path(__file__).parent / "recipes" / "support.toml"
 ROWS = 90_000
@@ -42,18 +41,7 @@ def pairs(
     state_of(context).err.print(f"Wrote {count:,} rows to {out}.")
 
 
-def train(
-    context: typer.Context,
-    data: Annotated[Path, typer.Option(help="The folder of pairs.jsonl.")] = Path("."),
-    name: RunName = "support",
-    recipe: Annotated[Path, typer.Option(help="The recipe, a TOML file.")] = RECIPE,
-    cpu: Cpu = False,
-    threads: Threads = 0,
-) -> None:
-    """Train the pair model; a run that was stopped or killed goes on with the same command."""
-    from papers.contradiction import family
-
-    train_run(context, recipe, data, name, family.SUPPORTS, cpu=cpu, threads=threads)
+train = train_command("papers.contradiction.family:SUPPORTS", RECIPE, "support", "Train the pair model.")
 
 
 def pack(

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.shared.options import Cpu, Every, listed
+from cli.shared.options import Every, listed
 from cli.shared.state import state_of
-from papers.command_line import Data, RunName, Sets, Threads, bench, paper_app, train_run
+from papers.command_line import Data, Sets, bench, paper_app, train_command
 from papers.orconvqa.sets import add_sets
 
 if TYPE_CHECKING:
@@ -67,23 +67,12 @@ def rows(
     state.err.print(f"Wrote {count:,} questions to {out}.")
 
 
-def train(
-    context: typer.Context,
-    data: Annotated[Path, typer.Option(help="The folder of the rows.")] = Path("."),
-    name: RunName = "reranker",
-    recipe: Annotated[Path, typer.Option(help="The recipe, a TOML file.")] = RECIPE,
-    cpu: Cpu = False,
-    threads: Threads = 0,
-) -> None:
-    """Train a cross-encoder; a run that was stopped or killed goes on with the same command.
-
-    `retrieval.reranker` may name its folder; `python -m papers.packing` packs it as the packaged one.
-    """
-    from papers.cross_encoder import family
-
-    train_run(context, recipe, data, name, family.RERANKERS, cpu=cpu, threads=threads)
-
-
+train = train_command(
+    "papers.cross_encoder.family:RERANKERS",
+    RECIPE,
+    "reranker",
+    "Train a cross-encoder: `retrieval.reranker` may name its folder, `python -m papers.packing` packs it.",
+)
 app = paper_app(
     "A cross-encoder that reads conversations: rows, and the model trained on them.", rows=rows, train=train
 )

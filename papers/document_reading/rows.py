@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from cli.shared.options import Cpu, Every
+from cli.shared.options import Every
 from cli.shared.state import state_of
-from papers.command_line import Data, RunName, Threads, data_folder, train_run
+from papers.command_line import Data, data_folder, train_command
 
 RECIPE = Path(__file__).parent / "recipes" / "reader.toml"
 
@@ -41,15 +41,4 @@ def rows(
     state_of(context).err.print(f"Wrote {count:,} rows to {out}.")
 
 
-def train(
-    context: typer.Context,
-    data: Annotated[Path, typer.Option(help="The folder of the rows.")] = Path("."),
-    name: RunName = "reader",
-    recipe: Annotated[Path, typer.Option(help="The recipe, a TOML file.")] = RECIPE,
-    cpu: Cpu = False,
-    threads: Threads = 0,
-) -> None:
-    """Train a reader; a run that was stopped or killed goes on with the same command."""
-    from papers.document_reading.reader import READERS
-
-    train_run(context, recipe, data, name, READERS, cpu=cpu, threads=threads)
+train = train_command("papers.document_reading.reader:READERS", RECIPE, "reader", "Train a reader.")

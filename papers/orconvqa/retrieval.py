@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,9 +12,6 @@ from cli.shared.options import Every, FailUnder, Name, Out, listed, measured_run
 from cli.shared.state import state_of
 from papers.command_line import Data, Sets, bench, open_form
 from papers.orconvqa.sets import add_sets
-
-if TYPE_CHECKING:
-    pass
 
 add_sets()
 

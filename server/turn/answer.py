@@ -14,6 +14,7 @@ from urllib.parse import quote as percent
 
 import regex
 
+from rewriter.protocol import Conversation
 from server.turn.citations import CitationParser, HeaderFilter, Marker, PreambleFilter, RefusalFilter, ThoughtFilter
 from server.turn.events import AnswerKind, CitationEvent, Evidence, SupportEvent, TokenEvent
 from server.turn.models import examples
@@ -64,12 +65,26 @@ _CODE = regex.compile(
 _NUMBER = regex.compile(r"\[\d{1,2}\]")
 
 
-def broken_form(answer: str, question: str, previous: str, passages: Iterable[str]) -> str:
+def answers_to_others(conversation: Conversation, question: str) -> tuple[str, ...]:
+    """Return the answers of a conversation, newest first, without those to this question in the same words.
+
+    Whoever asks the same thing again, or a part of it, is to get the same answer.
+    """
+    answers, asked, wanted = list[str](), "", f" {' '.join(words(question))} "
+    for message in conversation.messages:
+        if message.role == "user":
+            asked = f" {' '.join(words(message.text))} "
+        elif wanted not in asked:
+            answers.append(message.text)
+    return tuple(reversed(answers))
+
+
+def broken_form(answer: str, question: str, said: Iterable[str], passages: Iterable[str]) -> str:
     """Return how an `answer` without its markers breaks form, in a word for traces; empty if it does not.
 
     `leak`: it holds a piece of the prompt. `marker in code`: a passage number stands in a command, where no passage has
-    it. `echo`: it says the words of the `question` and nothing else. `repeats`: each sentence stands in the `previous`
-    answer, which was to another question, and it is no small part of that: long quotes may hold what answers next.
+    it. `echo`: it says the words of the `question` and nothing else. `repeats`: each sentence stands in one answer of
+    those that were `said` to other questions, and it is no small part of that: long quotes may hold what answers next.
     Small models do all of these.
     """
     texts = list(passages)
@@ -81,10 +96,11 @@ def broken_form(answer: str, question: str, previous: str, passages: Iterable[st
     terms = set(stems(answer))
     if terms and terms <= set(stems(question)) and not begins_yes_or_no(answer):
         return "echo"
-    before = _plain(_NUMBER.sub("", previous))
     sentences = [_plain(answer[start:end]) for start, end in sentence_spans(answer)]
-    repeats = all(sentence in before for sentence in sentences) and PART * sum(map(len, sentences)) >= len(before)
-    return "repeats" if before and terms and repeats else ""
+    length = sum(map(len, sentences))
+    before = (text for text in (_plain(_NUMBER.sub("", other)) for other in said) if text)
+    repeats = any(all(one in text for one in sentences) and PART * length >= len(text) for text in before)
+    return "repeats" if terms and repeats else ""
 
 
 def _held(words: str, texts: Sequence[str]) -> bool:
@@ -92,7 +108,7 @@ def _held(words: str, texts: Sequence[str]) -> bool:
 
 
 PART = 5
-"""An answer that is a smaller part of the one before than one in so many does not repeat it."""
+"""An answer that is a smaller part of an earlier one than one in so many does not repeat it."""
 LED = 2
 """Blocks that are added to an answer at most."""
 SAID = 0.5

@@ -274,7 +274,7 @@ LIKELY, TOLD = 0.8, 0.6
 """Quotes that hold the answer with the first chance leave nothing to ask back, those with the second are not refused;
 chosen in `docs/lab/evaluation.md`."""
 REPEATED = 0.3
-"""Share that is left of the chance of a sentence that the answer before said; chosen in `docs/lab/evaluation.md`."""
+"""Share that is left of the chance of a sentence that an earlier answer said; chosen in `docs/lab/evaluation.md`."""
 KEY = 0.3
 """A sentence of a longer quote that answers with this chance is made bold; chosen in `docs/lab/citations.md`."""
 GROWN = 600
@@ -326,7 +326,7 @@ def nearest_sentences(
 
     `typed` is the question in a person's own words, where `question` holds more: what it names counts first. `item` is
     the item of a list that it speaks of: what is said of that comes first. Whoever asks for an example gets what the
-    answer `before` did not hold.
+    answers `before` did not hold.
     """
     wordings = (typed or question, question)
     # A row of a table says nothing to who compares words; a cross-encoder has read it below its header.
@@ -394,7 +394,7 @@ def _holds_words(text: str, phrase: str) -> bool:
 def unrepeated(
     chances: Mapping[SentencePlace, float], scorer: SupportScorer, before: str
 ) -> dict[SentencePlace, float]:
-    """Return the chances, little of those of sentences that the answer `before` has said: then none may answer.
+    """Return the chances, little of those of sentences that the answers `before` have said: then none may answer.
 
     Whoever goes on asking has read them; and a wrong answer would be quoted again and again.
     """

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from index.documents import Hit
 from index.errors import CollectionNotFound, IndexingError
-from rewriter.protocol import Conversation
 from server.engines.base import EngineError
 from server.settings import HouseInstructions, Settings
 from server.turn.answer import Answer, AnswerEvent, AnswerReader, answer_kind, broken_form
@@ -115,8 +114,8 @@ class Reply:
         self._texts: list[str] = []
         self.doubtful = False
         """Whether the quoted sentences come nearest and may not answer."""
-        self.before = ""
-        """The answer before, as later turns read it."""
+        self.said: tuple[str, ...] = ()
+        """The earlier answers to other questions, newest first, as later turns read them."""
         self.held = 0.0
         """How likely the quoted sentences hold the answer, by what the cross-encoder read."""
         self._usage = GeneratedText("")
@@ -242,14 +241,14 @@ class Reply:
         if self._models.pace and began:
             self._models.pace.add(self._usage.completion_tokens, time.perf_counter() - began)
 
-    async def check(self, plan: SearchPlan, selection: Selection, conversation: Conversation) -> list[Event]:
+    async def check(self, plan: SearchPlan, selection: Selection) -> list[Event]:
         """Return the events after a generated answer: nothing more, a refusal in our words, a warning, or the quotes.
 
         Quotes take the place of a small model's text if it refuses, breaks form, contradicts what it cites, or if most
         of its sentences are unsupported. A large model's own judgement stands, with a warning.
         """
         changed = await self._verify(plan)
-        return [*changed, *await self._checked(plan, selection, conversation)]
+        return [*changed, *await self._checked(plan, selection)]
 
     async def _verify(self, plan: SearchPlan) -> list[SupportEvent]:
         """Have the pair model, which knows English, read the statements; return the judgements that it changed."""
@@ -268,11 +267,11 @@ class Reply:
         reader.rejudge(changed)
         return changed
 
-    async def _checked(self, plan: SearchPlan, selection: Selection, conversation: Conversation) -> list[Event]:
+    async def _checked(self, plan: SearchPlan, selection: Selection) -> list[Event]:
         answer = self.reader.answer()
         support = answer.support
         refused = self.reader.refused or not self.reader.shown
-        if selection.quotes_first and (reason := self._fault(answer, refused, conversation)):
+        if selection.quotes_first and (reason := self._fault(answer, refused)):
             current().label(folded=reason)
             return await self._fold(plan, selection)
         if not refused and self._house.breaks(answer.text):
@@ -293,7 +292,7 @@ class Reply:
         instead = self._quote(gettext(NEAREST_INSTEAD), nearest) if nearest else []
         return [*instead, self._done("answered", gettext(UNSUPPORTED))]
 
-    def _fault(self, answer: Answer, refused: bool, conversation: Conversation) -> str:
+    def _fault(self, answer: Answer, refused: bool) -> str:
         """Return why a small model's answer cannot stand, in a word for traces; empty if it can."""
         if refused:
             return "refuses"
@@ -301,8 +300,7 @@ class Reply:
         copies = self.doubtful and self.held > 0 and answer_kind(answer.plain, self._texts) == "extractive"
         if copies or _LISTED.match(answer.text):
             return "copies"
-        previous = next((said.text for said in reversed(conversation.messages) if said.role == "assistant"), "")
-        if fault := broken_form(answer.plain, self._question, previous, self._texts):
+        if fault := broken_form(answer.plain, self._question, self.said, self._texts):
             return fault
         if any(event.contradicted for event in answer.support):
             return "contradicts"
@@ -345,9 +343,10 @@ class Reply:
         is given, else by words."""
         scorer = self.reader.scorer
         chances = search.sentence_chances(plan, passages, hits, scorer) if search else {}
-        fresh = unrepeated(chances, scorer, self.before) if chances and self.before else chances
+        said = "\n\n".join(self.said)
+        fresh = unrepeated(chances, scorer, said) if chances and said else chances
         question = plan.matching if chances else plan.meaning
-        nearest = partial(nearest_sentences, typed=plan.question, item=plan.item, before=self.before)
+        nearest = partial(nearest_sentences, typed=plan.question, item=plan.item, before=said)
         odds, relevance = self._chances, best_relevance(hits) if chances else 0.0
         sentences, sure = nearest(question, passages, scorer, fresh, odds=odds, relevance=relevance)
         # Of letters that the cross-encoder never learnt it finds the passage, and words tell whether it answers.

@@ -26,6 +26,7 @@ from index.errors import IndexingError
 from rewriter.protocol import Conversation
 from server.engines.base import EngineError
 from server.settings import Settings
+from server.turn.answer import answers_to_others
 from server.turn.decision import (
     FAR,
     QuestionPart,
@@ -176,7 +177,7 @@ class TurnEngine:
             async with aclosing(answer):
                 async for event in answer:
                     yield event
-            for event in await turn.reply.check(plan, selection, request.conversation):
+            for event in await turn.reply.check(plan, selection):
                 yield event
         except (TurnFailed, IndexingError, EngineError) as failure:
             yield turn.reply.failure(failure)
@@ -223,8 +224,7 @@ class Turn:
             self.house = self.house.model_copy(update={"refusal": ""})
         ids = (self.turn_id, request.conversation_id)
         self.reply = Reply(settings, request.question, models, self.watch, ids, self.house)
-        said = (turn.text for turn in reversed(self.request.conversation.messages) if turn.role == "assistant")
-        self.reply.before = next(said, "")
+        self.reply.said = answers_to_others(self.request.conversation, request.question)
         self._settings = settings
         self._models = models
         self._search = search

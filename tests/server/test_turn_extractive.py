@@ -237,7 +237,7 @@ def test_a_quoted_answer_is_read_later_without_its_marks() -> None:
         history_for_model([Message("assistant", hostile)])
 
 
-def test_what_the_answer_before_has_said_counts_little() -> None:
+def test_what_an_earlier_answer_has_said_counts_little() -> None:
     said = "From the documents:\n\nThe office is upstairs. **Mrs Okafor** runs it."
     chances = unrepeated(chances_of(0.05, 0.85, 0.04, 0, 0.02), SupportScorer(evidence(OFFICE)), said)
     once, second, third, _, last = chances.values()
@@ -247,10 +247,14 @@ def test_what_the_answer_before_has_said_counts_little() -> None:
     assert sum(chances.values()) < 1
 
     found = FakeCollection(texts=("Badges are blue. They are worn left.", "Badges are given out by the porter."))
-    turns = engine(collection=found, reranker=Showing(0.5))
+    turns = engine(collection=found, reranker=Showing(0.5, reads_conversations=True))
     first = done(play(turns, "badges")).citations[0].document_id
-    before = Conversation((Message("user", "badges?"), Message("assistant", found.texts[first == "d2.md"])))
-    assert done(play(turns, "badges", conversation=before)).citations[0].document_id != first
+    quoted, further = Message("assistant", found.texts[first == "d2.md"]), Message("assistant", "The porter is in.")
+    for between in ((), (Message("user", "And the porter?"), further)):
+        for asked, again in (("What are they like?", False), ("Badges?", True)):
+            history = Conversation((Message("user", asked), quoted, *between))
+            cited = done(play(turns, "badges", conversation=history)).citations[0].document_id
+            assert (cited == first) == again, "only what another question was answered with counts little"
 
 
 @pytest.mark.parametrize(("leans", "status"), [(0.9, "quoted"), (0.1, "refused")])

@@ -159,6 +159,21 @@ def test_a_small_model_whose_text_cannot_stand_is_folded_and_the_quotes_answer(
     assert large.folded == ""
 
 
+@pytest.mark.parametrize("back", [1, 2, 3])
+def test_a_small_model_that_repeats_any_earlier_answer_is_folded_unless_the_question_is_asked_again(back: int) -> None:
+    asked, answer = "How long does parental leave last?", "Parental leave lasts ten weeks [1]."
+    between = (Message("user", "Is it paid?"), Message("assistant", "Leave is paid for the first 8 weeks [1]."))
+    said = Conversation((Message("user", asked), Message("assistant", answer), *between * (back - 1)))
+
+    other = done(play(engine([answer]), "Where can I apply?", conversation=said))
+    assert (other.status, other.folded) == ("quoted", answer)
+    again = done(play(engine([answer]), "how long does parental leave last", conversation=said))
+    assert (again.status, again.answer, again.folded) == ("answered", answer, "")
+    both = f"{asked} And where can I apply?"
+    parts = Conversation((Message("user", both), *said.messages[1:]))
+    assert done(play(engine([answer]), asked, conversation=parts)).answer == answer, "a part of what was asked"
+
+
 def test_what_a_small_model_writes_and_the_documents_bear_out_stands() -> None:
     said = "Parental leave lasts ten weeks [1]. It may be taken in two parts [1]."
     end = done(play(engine([said]), "How long does parental leave last?"))

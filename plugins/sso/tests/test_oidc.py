@@ -188,35 +188,30 @@ def by_public_key(claims: dict[str, Any]) -> str:
     return f"{token}.{base64.urlsafe_b64encode(signature).decode().rstrip('=')}"
 
 
-def by_client_secret(claims: dict[str, Any]) -> str:
-    return jwt.encode({"alg": "HS256"}, claims, OctKey.import_key("shared-secret"))
-
-
-def by_own_key(claims: dict[str, Any]) -> str:
-    own = RSAKey.generate_key(2048, {"kid": "fake"})
-    return jwt.encode({"alg": "RS256", "kid": "fake"}, claims, own)
-
-
 def with_key_inside(claims: dict[str, Any]) -> str:
     own = RSAKey.generate_key(2048)
     return jwt.encode({"alg": "RS256", "jwk": own.as_dict(private=False)}, claims, own)
-
-
-def unsigned(claims: dict[str, Any]) -> str:
-    return encoded({"alg": "none", "kid": "fake"}, claims) + "."
 
 
 def encoded(*parts: dict[str, Any]) -> str:
     return ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts)
 
 
+KID = {"kid": "fake"}
+FORGED: dict[str, Callable[[dict[str, Any]], str]] = {
+    "public key": by_public_key,
+    "client secret": lambda claims: jwt.encode({"alg": "HS256"}, claims, OctKey.import_key("shared-secret")),
+    "own key": lambda claims: jwt.encode({"alg": "RS256", **KID}, claims, RSAKey.generate_key(2048, {**KID})),
+    "key inside": with_key_inside,
+    "none": lambda claims: encoded({"alg": "none", **KID}, claims) + ".",
+    "changed": lambda claims: sign(claims)[:-4] + "AAAA",
+    "no token": lambda claims: "no token",
+    "empty": lambda claims: "",
+}
+
+
 @pytest.mark.filterwarnings("ignore::joserfc.errors.SecurityWarning")
-@pytest.mark.parametrize(
-    "signed",
-    [by_public_key, by_client_secret, by_own_key, with_key_inside, unsigned, lambda claims: sign(claims)[:-4] + "AAAA",
-     lambda claims: "no token", lambda claims: ""],
-    ids=["public key", "client secret", "own key", "key inside", "none", "changed", "no token", "empty"],
-)  # fmt: skip
+@pytest.mark.parametrize("signed", FORGED.values(), ids=FORGED)
 def test_only_the_providers_signature_counts(
     door: Door, provider: FakeOidcProvider, signed: Callable[[dict[str, Any]], str]
 ) -> None:
@@ -299,13 +294,18 @@ def test_an_answer_of_another_provider_is_refused(door: Door, provider: FakeOidc
     assert "/token" not in [path for path, _ in provider.requests]
 
 
-def test_nobody_is_led_away_and_where_a_person_goes_on_is_no_html(door: Door) -> None:
-    away = ("//evil.example", "https://evil.example", "/\\evil.example", "javascript:alert(1)", "/\n/evil", "x")
+@pytest.mark.parametrize(
+    "following", ["//evil.example", "https://evil.example", "/\\evil.example", "javascript:alert(1)", "/\n/evil", "x"]
+)
+def test_nobody_is_led_away(door: Door, following: str) -> None:
     with door.client() as client:
-        for following in away:
-            done = sign_in(client, following)
-            assert 'content="0;url=/"' in done.text
-            assert "evil" not in done.text
+        done = sign_in(client, following)
+    assert 'content="0;url=/"' in done.text
+    assert "evil" not in done.text
+
+
+def test_where_a_person_goes_on_is_no_html(door: Door) -> None:
+    with door.client() as client:
         done = sign_in(client, '/"><script>alert(1)</script>')
         page = client.get("/login", params={"next": '/"><script>alert(1)</script>'})
     assert "<script>" not in done.text + page.text
@@ -464,32 +464,3 @@ def test_a_person_signs_in_at_another_site_and_leaves_it(browser: Browser, open_
         assert [path for path, _ in provider.requests][-1] == "/logout"
         assert page.goto(f"{here}/a").url == f"{here}/login?next=/a"  # type: ignore[union-attr]
         context.close()
-
-
-def test_a_person_is_in_two_hundred_groups_at_most_and_has_a_name_of_bounded_length(
-    door: Door, provider: FakeOidcProvider
-) -> None:
-    provider.claims |= {"groups": [f"g{n:04}" for n in range(1000)], "name": "A\u202e\n" * 500}
-    with door.client() as client:
-        assert sign_in(client).status_code == 200
-        who = client.get("/").json()
-    assert who["groups"] == [f"g{n:04}" for n in range(200)]
-    assert len(who["name"]) <= 100
-    assert "\u202e" not in who["name"]
-
-
-@pytest.mark.parametrize(
-    "following", ["//evil.example", "https://evil.example", "/\\evil.example", "javascript:alert(1)", "/\n/evil", "x"]
-)
-def test_nobody_is_led_away(door: Door, following: str) -> None:
-    with door.client() as client:
-        done = sign_in(client, following)
-    assert 'content="0;url=/"' in done.text
-    assert "evil" not in done.text
-
-
-def test_where_a_person_goes_on_is_no_html(door: Door) -> None:
-    with door.client() as client:
-        done = sign_in(client, '/"><script>alert(1)</script>')
-        page = client.get("/login", params={"next": '/"><script>alert(1)</script>'})
-    assert "<script>" not in done.text + page.text

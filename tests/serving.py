@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from server.chat import ChatService
     from server.settings import Settings
+
+T = TypeVar("T")
 
 DOCUMENTS = {
     "leave.md": """# Parental leave
@@ -309,12 +311,12 @@ def shared_llm() -> Iterator[FakeOpenAIServer]:
         yield llm
 
 
-def as_new(llm: FakeOpenAIServer) -> FakeOpenAIServer:
+def as_new(fake: T) -> T:
     """The same server with nothing told or heard."""
-    fresh = FakeOpenAIServer()
+    fresh: Any = type(fake)()
     for one in fields(fresh):
-        setattr(llm, one.name, getattr(fresh, one.name))
-    return llm
+        setattr(fake, one.name, getattr(fresh, one.name))
+    return fake
 
 
 @pytest.fixture(scope="module")

@@ -38,6 +38,14 @@ _HEADER = re.compile(r"[A-Za-z0-9-]+")
 _RESERVED = ("authorization", "cookie", "host", "origin")
 
 
+def is_safe(address: str, *, local: bool = True) -> bool:
+    """Return whether requests to an address are encrypted, or with `local` stay on this machine."""
+    from server.settings import is_loopback
+
+    parts = urlsplit(address)
+    return parts.scheme == "https" or (local and parts.scheme == "http" and is_loopback(parts.hostname or ""))
+
+
 class SsoSettings(SettingsGroup):
     """Configure who signs people in, and what their groups allow. Both ways are off by default."""
 
@@ -74,14 +82,10 @@ class SsoSettings(SettingsGroup):
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
-        from server.settings import is_loopback
-
-        if self.issuer:
-            address = urlsplit(self.issuer)
-            if address.scheme != "https" and not (address.scheme == "http" and is_loopback(address.hostname or "")):
-                raise ValueError("issuer must begin with https:// (http:// only on this machine)")
-            if not self.client_id:
-                raise ValueError("client_id is needed beside issuer")
+        if self.issuer and not is_safe(self.issuer):
+            raise ValueError("issuer must begin with https:// (http:// only on this machine)")
+        if self.issuer and not self.client_id:
+            raise ValueError("client_id is needed beside issuer")
         for header in self.headers:
             if not _HEADER.fullmatch(header):
                 raise ValueError(f"{header} is no header name: letters, digits and dashes")

@@ -21,11 +21,11 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 from starlette.responses import Response
 
-from plugins.sso import SsoSettings
+from plugins.sso import SsoSettings, is_safe
 from server.access import Principal, SignInFailed
 from server.api.security import Authenticator, SignIn, here, local_path, onward_page, set_cookie
 from server.installation import Finding
-from server.settings import Settings, is_loopback
+from server.settings import Settings
 from text.modules import need_extra
 from text.sanitize import sanitize_line
 
@@ -141,6 +141,8 @@ class OidcProvider:
 
     async def _ready(self) -> Any:
         """Return Authlib's client, once the provider is known to be the one of the settings."""
+        import httpx2
+
         async with self._lock:
             client = self._client
             if not self._checked:
@@ -148,7 +150,9 @@ class OidcProvider:
                     raise SignInFailed(_DOWN, 502)
                 try:
                     client.server_metadata.clear()
-                    client.client_kwargs["verify"] = await asyncio.to_thread(_certificates, self._settings.issuer)
+                    # Reading certificates takes tens of milliseconds.
+                    encrypted = self._settings.issuer.startswith("https")
+                    client.client_kwargs["verify"] = encrypted and await asyncio.to_thread(httpx2.create_ssl_context)
                     await client.load_server_metadata()
                     self._check(client)
                     self._checked = True
@@ -187,7 +191,9 @@ class OidcProvider:
             )
         for n, name in enumerate(_ENDPOINTS):
             if n < _NEEDED or metadata.get(name):
-                _demand_safe(metadata[name], f"its {name}", like=issuer)
+                address = metadata[name]
+                if not (isinstance(address, str) and is_safe(address, local=issuer.startswith("http://"))):
+                    raise ValueError(f"its {name} is no https:// address")
         algorithms = ALGORITHMS.intersection(metadata.get("id_token_signing_alg_values_supported", ["RS256"]))
         metadata["id_token_signing_alg_values_supported"] = sorted(algorithms) or ["RS256"]
         methods = metadata.get("token_endpoint_auth_methods_supported") or ["client_secret_basic"]
@@ -217,9 +223,8 @@ class OidcProvider:
             raise _refused(str(error.error)) from error
         except JoseError as error:
             log.warning("the provider %s sent an ID token that is refused: %s", issuer, error)
-            late = isinstance(error, ExpiredTokenError)
             early = isinstance(error, InvalidClaimError) and error.claim in ("iat", "nbf")
-            if late or early:
+            if early or isinstance(error, ExpiredTokenError):
                 raise SignInFailed(
                     "The sign-in is expired or from the future: the clocks of this server and of the sign-in service "
                     "differ by more than a minute. Tell whoever runs this server."
@@ -241,21 +246,6 @@ def _refused(code: str) -> SignInFailed:
         case "invalid_grant" | "invalid_client":
             return SignInFailed("The sign-in service did not accept this sign-in any more. Start again.")
     return SignInFailed("The sign-in service could not sign you in. Try again, or ask whoever runs this server.")
-
-
-def _demand_safe(address: object, what: str, like: str) -> None:
-    """Refuse an address that is not encrypted, but on this machine where the issuer `like` it is. Raises ValueError."""
-    parts = urlsplit(address) if isinstance(address, str) else None
-    local = like.startswith("http://") and parts and parts.scheme == "http" and is_loopback(parts.hostname or "")
-    if parts is None or not (parts.scheme == "https" or local):
-        raise ValueError(f"{what} is no https:// address")
-
-
-def _certificates(issuer: str) -> Any:
-    """Return the TLS settings of all requests: reading certificates takes tens of milliseconds."""
-    import httpx2
-
-    return httpx2.create_ssl_context() if issuer.startswith("https") else False
 
 
 PENDING_COOKIE = "anaphora_sign_in"

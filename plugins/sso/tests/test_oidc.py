@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
 import hashlib
 import hmac
 import itertools
@@ -26,6 +25,7 @@ from plugins.sso.tests.oidc_provider import FakeOidcProvider, sign, signing_key
 from server.settings import Settings
 from server.store import credentials
 from tests.door import Door, OpenDoor, opened
+from tests.serving import as_new
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -42,11 +42,7 @@ def serving_provider() -> Iterator[FakeOidcProvider]:
 @pytest.fixture
 def provider(serving_provider: FakeOidcProvider) -> FakeOidcProvider:
     """The provider as it is at first."""
-    fresh = FakeOidcProvider()
-    for attribute in dataclasses.fields(FakeOidcProvider):
-        if attribute.name != "issuer":
-            setattr(serving_provider, attribute.name, getattr(fresh, attribute.name))
-    return serving_provider
+    return as_new(serving_provider)
 
 
 @pytest.fixture(scope="module")

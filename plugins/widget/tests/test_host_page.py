@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from plugins.widget.tests.test_widget import OnSite, WebSite, on_site, page, web_site
+from plugins.widget.tests.test_widget import OnSite, WebSite, ask, inside, on_site, page, web_site
 from tests.openai_server import FakeOpenAIServer
 from tests.ui.site import violations
 
@@ -48,7 +48,7 @@ def test_a_page_with_a_strict_policy_shows_it_and_reads_nothing_of_it(
     page.get_by_role("button", name="Interroger la documentation").click()
     chat = page.frame_locator("iframe[src]")
     chat.locator("#question:focus").wait_for()
-    inner = next(frame for frame in page.frames if frame.url.startswith(running.url))
+    inner = inside(page, running)
     order = []
     for _ in range(4):
         page.keyboard.press("Shift+Tab")
@@ -86,13 +86,10 @@ def test_a_light_colour_and_a_logo_are_taken_and_an_answer_is_stopped_and_search
     button.click()
     chat = page.frame_locator("iframe")
     assert chat.locator("#logo").get_attribute("src") == logo
-    chat.locator("#question").fill(LEAVE)
-    chat.locator("#question").press("Enter")
-    chat.locator("article[data-state=answered]").wait_for()
+    ask(chat, LEAVE, state="answered")
     assert chat.locator(".answer math").count() == 1
     assert chat.locator(".answer td").all_inner_texts() == ["1", "all"]
-    inner = next(frame for frame in page.frames if frame.url.startswith(running.url))
-    assert violations(inner) == [], "dark words on a light colour"
+    assert violations(inside(page, running)) == [], "dark words on a light colour"
 
     llm.pieces = slow
     chat.locator("#question").fill(LEAVE)

@@ -10,7 +10,8 @@ import httpx
 import pytest
 from sqlalchemy import update
 
-from plugins.widget.tests.test_widget import OnSite, WebSite, on_site, open_chat, page, web_site
+from plugins.widget.tests.test_widget import OnSite, WebSite, inside, on_site, open_chat, page, web_site
+from plugins.widget.tests.test_widget import ask as ask_in
 from plugins.widget.visitors import forget_old
 from server.chat.limits import QueueSlot
 from server.store import turns
@@ -150,19 +151,13 @@ def test_a_visitor_and_an_address_ask_only_so_often(on_site: OnSite, monkeypatch
 def test_a_visitor_sends_the_form_and_takes_everything_back(page: Page, web_site: WebSite, on_site: OnSite) -> None:
     running = on_site(plugins=DESK)
     frame = open_chat(page, web_site.write(running))
-
-    def asks(question: str, n: int) -> None:
-        frame.locator("#question").fill(question)
-        frame.locator("#question").press("Enter")
-        frame.locator(f"article:nth-child({n})[data-state]").wait_for()
-
-    asks(LEAVE, 1)
+    ask_in(frame, LEAVE)
     # At any time, without a search; the form is open at once.
     frame.get_by_role("button", name="Talk to a person").click()
     frame.locator("article:nth-child(2)[data-state=answered]").wait_for()
     assert frame.locator("article:nth-child(2) .sources").count() == 0
     frame.get_by_label("What is still open?").wait_for()
-    inner = next(frame for frame in page.frames if frame.url.startswith(running.url))
+    inner = inside(page, running)
     assert violations(inner) == []
     frame.get_by_label("What is still open?").fill("The form <img src=x onerror=window.owned=1>")
     frame.get_by_label("This conversation may be sent").check()
@@ -208,5 +203,6 @@ def test_a_visitor_waits_while_the_queue_is_full(
     running.call(leave(slot))
     frame.locator("article[data-state=quoted]").wait_for()
     assert "ten weeks" in frame.locator("article .answer").inner_text()
-    inner = next(frame for frame in page.frames if frame.url.startswith(running.url))
-    assert inner.evaluate("document.documentElement.style.colorScheme") == "dark", "as VitePress marks its dark pages"
+    assert inside(page, running).evaluate("document.documentElement.style.colorScheme") == "dark", (
+        "as VitePress marks its dark pages"
+    )

@@ -23,7 +23,7 @@ from tests.web_site import FakeSite
 from tests.web_site import Page as HtmlPage
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, FrameLocator, Page
+    from playwright.sync_api import Browser, Frame, FrameLocator, Locator, Page
 
 EVIL = 'Ten weeks <img src=x onerror="window.owned=1"><script>window.owned=1</script>. [1]'
 
@@ -72,6 +72,27 @@ def on_site(web_site: WebSite, serve: Serve, settings_for: MakeSettings) -> OnSi
     return start
 
 
+def open_chat(page: Page, address: str, label: str = "Ask the documentation") -> FrameLocator:
+    """Open a page of the site, and the chat on it; return its frame."""
+    page.goto(address)
+    page.click(f"button:text('{label}')")
+    return page.frame_locator("iframe")
+
+
+def ask(chat: FrameLocator | Page, question: str, n: int = 1, state: str = "") -> Locator:
+    """Ask in a chat; return its turn `n` once it has that state, or any."""
+    chat.locator("#question").fill(question)
+    chat.locator("#question").press("Enter")
+    turn = chat.locator(f"article:nth-child({n})[data-state{state and '='}{state}]")
+    turn.wait_for()
+    return turn
+
+
+def inside(page: Page, running: Running) -> Frame:
+    """The frame of the server in a page of the site."""
+    return next(frame for frame in page.frames if frame.url.startswith(running.url))
+
+
 @pytest.mark.browser
 def test_a_web_site_shows_the_chat_and_no_other_site_does(
     page: Page, web_site: WebSite, on_site: OnSite, llm: FakeOpenAIServer
@@ -81,30 +102,21 @@ def test_a_web_site_shows_the_chat_and_no_other_site_does(
     running = on_site(llm.url, widget={"origins": [here]}, llm={"style": "full"})
     for role in ("visitor", "operator"):
         web_site.write(running, 'data-label="Ask us"', role, key=running.key(role))
-    page.goto(f"{here}/visitor")
-    page.click("button:text('Ask us')")
-    frame = page.frame_locator("iframe")
+    frame = open_chat(page, f"{here}/visitor", "Ask us")
     for n, question in enumerate(("How long is parental leave?", "And by fax?"), start=1):
-        frame.locator("#question").fill(question)
-        frame.locator("#question").press("Enter")
-        frame.locator(f"article:nth-child({n})[data-state=answered]").wait_for()
+        ask(frame, question, n, "answered")
     answer = frame.locator("article .answer").first.inner_text()
     assert "<img src=x" in answer, "what a model says is text"
     frame.locator("article summary").first.click()
     assert "Parental leave lasts ten weeks." in frame.locator("blockquote").first.inner_text()
     assert len(llm.requests) == 2
     assert "How long is parental leave?" in str(llm.requests[1]["messages"]), "the second question has its history"
-    inner = next(frame for frame in page.frames if frame.url.startswith(running.url))
-    assert inner.evaluate("window.owned") is None
+    assert inside(page, running).evaluate("window.owned") is None
     assert page.evaluate("window.owned") is None
 
     # A key that may do more is refused.
-    page.goto(f"{here}/operator")
-    page.click("button:text('Ask us')")
-    frame.locator("#question").fill("How long is parental leave?")
-    frame.locator("#question").press("Enter")
-    frame.locator("article[data-state=failed]").wait_for()
-    assert "role visitor alone" in frame.locator("article .answer").inner_text()
+    refused = ask(open_chat(page, f"{here}/operator", "Ask us"), "How long is parental leave?", state="failed")
+    assert "role visitor alone" in refused.locator(".answer").inner_text()
 
     # The same page at another origin shows no frame of ours.
     page.goto(f"{web_site.url}/visitor")
@@ -113,21 +125,12 @@ def test_a_web_site_shows_the_chat_and_no_other_site_does(
     assert not any(frame.url.startswith(running.url) and frame.locator("#question").count() for frame in page.frames)
 
 
-def open_chat(page: Page, address: str) -> FrameLocator:
-    """Open a page of the site, and the chat on it; return its frame."""
-    page.goto(address)
-    page.click("button:text('Ask the documentation')")
-    return page.frame_locator("iframe")
-
-
 @pytest.mark.extended
 @pytest.mark.browser
 def test_a_question_back_has_buttons_until_it_is_answered(page: Page, web_site: WebSite, on_site: OnSite) -> None:
     running = on_site(retrieval={"rerank": "never", "profile": {"ask_back": 0.0001, "answerable": 0}})
     frame = open_chat(page, web_site.write(running))
-    frame.locator("#question").fill("Are tickets refunded?")
-    frame.locator("#question").press("Enter")
-    turn = frame.locator("article[data-state=asked]")
+    turn = ask(frame, "Are tickets refunded?", state="asked")
     group = turn.get_by_role("group", name="What may be meant")
     choice = group.get_by_role("button", name="Travel expenses › Refunds")
     choice.wait_for()
@@ -176,9 +179,7 @@ def test_the_site_and_its_visitor_drive_it(page: Page, web_site: WebSite, on_sit
     assert request.value.post_data_json["page"] == {
         "url": f"{web_site.url}/", "title": "Parental leave", "heading": "Applying",
     }  # fmt: skip
-    first = frame.locator("article[data-state]")
-    first.wait_for()
-    assert "PL-7" in first.locator(".answer").inner_text()
+    assert "PL-7" in frame.locator("article[data-state] .answer").inner_text()
     frame.locator("#leave").click()
     assert frame.locator("#about").is_hidden()
     frame.locator("#new").click()
@@ -228,16 +229,11 @@ def test_the_site_and_its_visitor_drive_it(page: Page, web_site: WebSite, on_sit
     page.set_viewport_size({"width": 1000, "height": 700})
     page.goto(inlined)
     inline = page.frame_locator("#here iframe")
-    inline.locator("#question").fill("How long is parental leave?")
-    inline.locator("#question").press("Enter")
-    inline.locator("article[data-state=quoted]").wait_for()
+    ask(inline, "How long is parental leave?", state="quoted")
     assert inline.locator("#close").is_hidden()
 
     page.goto(f"{running.url}/widget?lang=ar#key={running.key('visitor')}&collection=docs")
-    page.fill("#question", "How long is parental leave?")
-    page.press("#question", "Enter")
-    page.wait_for_selector("article[data-state=quoted]")
-    page.click(".sources summary")
+    ask(page, "How long is parental leave?", state="quoted").locator(".sources summary").click()
     assert page.locator("html").get_attribute("dir") == "rtl"
     assert violations(page) == []
 
@@ -314,8 +310,7 @@ def test_typing_finds_sections_and_a_visitor_picks_the_version(
     frame.locator(
         "#found li:only-child a[href^='https://docs.example/10.0/#:~:text=A%20backup%20is%20kept']"
     ).wait_for()
-    inner = next(frame for frame in page.frames if frame.url.startswith(running.url))
-    assert violations(inner) == []
+    assert violations(inside(page, running)) == []
     frame.locator("#question").press("ArrowUp")
     assert frame.locator("#found a:focus").inner_text() == "Backups › Retention"
     frame.locator("#found a").press("ArrowDown")
@@ -330,7 +325,7 @@ def test_typing_finds_sections_and_a_visitor_picks_the_version(
     frame.locator("#question").press("Escape")
     assert frame.locator("#results").is_hidden()
     assert frame.locator("#question").is_visible()
-    assert inner.evaluate("window.owned") is None
+    assert inside(page, running).evaluate("window.owned") is None
 
     # The choice outlives the page; what the site fixes is no choice.
     page.reload()
@@ -343,8 +338,7 @@ def test_typing_finds_sections_and_a_visitor_picks_the_version(
     assert "seven days" in last.locator(".answer").inner_text()
     assert frame.get_by_label("Version").count() == 0
 
-    page.goto(f"{web_site.url}/off")
-    page.click("button:text('Ask the documentation')")
+    open_chat(page, f"{web_site.url}/off")
     urls: list[str] = []
     page.on("request", lambda request: urls.append(request.url))
     frame.locator("#question").press_sequentially("How long are backups kept?")

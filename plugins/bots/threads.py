@@ -19,7 +19,7 @@ from sqlalchemy import Column, Connection, MetaData, Table, Text, delete, insert
 from plugins.bots import BotSettings
 from server.access import Principal
 from server.chat import ChatError, ChatService, NotFound, Rating, TurnRequest
-from server.chat.base import found_or_missing, store_errors
+from server.chat.base import found_or_missing, translated
 from server.plugins import installed_plugins
 from server.store import turns
 from server.store.schema import SECONDS, TableGroup
@@ -101,7 +101,7 @@ class Threads:
     async def answer(self, thread: str, person: str, question: str) -> BotAnswer:
         """Answer a question of a person; a refusal is an answer, too."""
         try:
-            with store_errors():
+            with translated():
                 view = await self._asked(thread, person, question)
         except ChatError as error:
             return BotAnswer(error.message)
@@ -129,7 +129,7 @@ class Threads:
     async def rate(self, thread: str, turn: str, rating: Rating) -> str:
         """Keep what somebody thinks of an answer, and return what to tell."""
         try:
-            with store_errors():
+            with translated():
                 who = (await self._owner(thread)).principal
                 rated = await self._service.core.database.write(turns.rate, turn, rating, "", "", who)
                 found_or_missing(rated, "turn", turn)
@@ -144,7 +144,7 @@ class Threads:
         if (handoff := _plugin_part("handoff", "handoffs")) is None:
             return "Nobody takes conversations over."
         try:
-            with store_errors():
+            with translated():
                 acting = await self._owner(thread)
             new = handoff.NewHandoff(consent=True, message=f"Asked at {place}"[:_PLACE_CHARS])
             await handoff.HandoffService(acting.core, acting.principal).hand_over(turn, new)

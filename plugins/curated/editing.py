@@ -19,7 +19,6 @@ from server.chat.base import (
     InvalidRequest,
     clean,
     found_or_missing,
-    index_errors,
     requires,
     run_blocking,
 )
@@ -118,8 +117,7 @@ class CuratedService(ReviewService):
         return await self._read(store.find, collection, answer_id)
 
     async def _view(self, answer: CuratedAnswer) -> CuratedView:
-        with index_errors():
-            passages = await run_blocking(lambda: cited(self.core.opened.get(answer.collection), answer))
+        passages = await run_blocking(lambda: cited(self.core.opened.get(answer.collection), answer))
         return CuratedView(**dict(answer), lost=len(answer.passages) - len(passages))
 
 

@@ -28,7 +28,7 @@ from index.encoders import Vectors
 from plugins.insights import InsightsSettings
 from plugins.insights.disagreements import Disagreement, disagreements
 from server.api.dependencies import CollectionFilter, Narrowed, Service
-from server.chat.base import Forbidden, ServiceBase, checked_name, index_errors, requires, run_blocking
+from server.chat.base import Forbidden, ServiceBase, checked_name, requires, run_blocking, translated
 from server.chat.reviews import DAY
 from server.store.records import StoredTurn, View
 from server.store.reviewed import counted
@@ -240,7 +240,7 @@ class InsightsService(ServiceBase):
                 never_cited=sorted(documents - cited),
             )
 
-        with index_errors():
+        with translated():
             report = await run_blocking(group)
             if not again:
                 return report

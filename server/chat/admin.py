@@ -24,7 +24,6 @@ from server.chat.base import (
     found_or_missing,
     requires,
     run_blocking,
-    store_errors,
 )
 from server.chat.loaded_models import Collections
 from server.runs import COMMANDS, FOLDERS, RunDetail, RunGroup, RunSummary
@@ -54,23 +53,20 @@ class AdminService(ServiceBase):
     async def job(self, job_id: str) -> Job:
         """How a job stands. Raises NotFound."""
         key = clean(job_id, MAX_ID_CHARS, "job_id")
-        with store_errors():
-            return found_or_missing(await asyncio.to_thread(self.core.runner.find, key, self.principal), "job", key)
+        return found_or_missing(await run_blocking(lambda: self.core.runner.find(key, self.principal)), "job", key)
 
     @requires("jobs")
     async def jobs(self, collection: str | None = None) -> list[Job]:
         """Newest first."""
         name = checked_name(collection) if collection else None
-        with store_errors():
-            return await asyncio.to_thread(self.core.runner.listing, self.principal, name)
+        return await run_blocking(lambda: self.core.runner.listing(self.principal, name))
 
     @requires("jobs")
     async def cancel_job(self, job_id: str) -> Job:
         """Ask a job to stop; the collection then stays as it was before it. Raises NotFound."""
         job = await self.job(job_id)
         await self.account("job.cancel", job.id, collection=job.collection)
-        with store_errors():
-            await asyncio.to_thread(self.core.runner.cancel, job.id)
+        await run_blocking(lambda: self.core.runner.cancel(job.id))
         return await self.job(job_id)
 
     @requires("server")

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Concatenate, Literal, ParamSpec, TypeVar, Unpack
 
@@ -97,37 +97,30 @@ MAX_QUERY_CHARS = 400
 MAX_ID_CHARS = 2000
 
 
-@contextmanager
-def store_errors() -> Iterator[None]:
-    """Map errors of the store to errors of the service."""
-    try:
-        yield
-    except StoreFull as error:
-        raise Unavailable(str(error), code="disk_full") from error
-    except StoreError as error:
-        raise Unavailable(str(error), code="store_failed") from error
+_MEANINGS: Mapping[type[Exception], tuple[type[ChatError], str, str | None]] = {
+    StoreFull: (Unavailable, "disk_full", None),
+    StoreError: (Unavailable, "store_failed", None),
+    CollectionNotFound: (NotFound, "collection_not_found", "collection"),
+    DocumentNotFound: (NotFound, "document_not_found", "document_id"),
+    InvalidName: (InvalidRequest, "invalid_collection_name", "collection"),
+    CollectionLocked: (Conflict, "collection_busy", "collection"),
+    IndexingError: (Unavailable, "index_failed", None),
+}
 
 
 @contextmanager
-def index_errors() -> Iterator[None]:
-    """Map errors of the index to errors of the service."""
+def translated() -> Iterator[None]:
+    """Map errors of the store and of the index to errors of the service."""
     try:
         yield
-    except CollectionNotFound as error:
-        raise NotFound(str(error), code="collection_not_found", param="collection") from error
-    except DocumentNotFound as error:
-        raise NotFound(str(error), code="document_not_found", param="document_id") from error
-    except InvalidName as error:
-        raise InvalidRequest(str(error), code="invalid_collection_name", param="collection") from error
-    except CollectionLocked as error:
-        raise Conflict(str(error), code="collection_busy", param="collection") from error
-    except IndexingError as error:
-        raise Unavailable(str(error), code="index_failed") from error
+    except tuple(_MEANINGS) as error:
+        meaning, code, param = next(_MEANINGS[kind] for kind in _MEANINGS if isinstance(error, kind))
+        raise meaning(str(error), code=code, param=param) from error
 
 
 async def run_blocking(call: Callable[[], T]) -> T:
-    """A blocking call on the index, in a thread, its errors translated."""
-    with index_errors():
+    """A blocking call on the index or the store, in a thread, its errors translated."""
+    with translated():
         return await asyncio.to_thread(call)
 
 
@@ -285,12 +278,12 @@ class ServiceBase:
 
     async def _read(self, work: Callable[Concatenate[Connection, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Run a function of the store and return its result. Raises Unavailable."""
-        with store_errors():
+        with translated():
             return await self.core.database.read(work, *args, **kwargs)
 
     async def _write(self, work: Callable[Concatenate[Connection, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
         """As `_read`, in a transaction that writes."""
-        with store_errors():
+        with translated():
             return await self.core.database.write(work, *args, **kwargs)
 
 

@@ -32,7 +32,6 @@ from server.chat.base import (
     no_collection,
     requires,
     run_blocking,
-    store_errors,
 )
 from server.chat.documents import (
     LEAST_WIDTH,
@@ -96,8 +95,7 @@ class CollectionService(ServiceBase):
 
     async def _busy(self, collection: str) -> str | None:
         """The job that works on a collection or will next."""
-        with store_errors():
-            return await asyncio.to_thread(self.core.runner.busy, collection)
+        return await run_blocking(lambda: self.core.runner.busy(collection))
 
     @requires("documents")
     @making_a_job
@@ -290,8 +288,7 @@ class CollectionService(ServiceBase):
     ) -> Job:
         """Make a job that calls a `_work_` method of this service with `how`, of what JSON can hold: here, or in a
         worker by `work_of`."""
-        with store_errors():
-            return await asyncio.to_thread(self._submit_blocking, kind, name, ownership, work, **how)
+        return await run_blocking(lambda: self._submit_blocking(kind, name, ownership, work, **how))
 
     def _submit_blocking(
         self, kind: JobKind, name: str, ownership: Ownership, work: Callable[..., Iterable[FileResult]], **how: Any

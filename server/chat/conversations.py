@@ -26,8 +26,8 @@ from server.chat.base import (
     checked_name,
     clean,
     found_or_missing,
-    index_errors,
     requires,
+    translated,
 )
 from server.chat.limits import QueueSlot
 from server.chat.running_turn import MAX_HISTORY_MESSAGES, RunningTurn, TurnRequest
@@ -317,7 +317,7 @@ class TurnService(ServiceBase):
         try:
             await ticket.wait()
             search = await self.core.engine.search(ownership.group)
-            with index_errors():
+            with translated():
                 result = await search.search(
                     request.question,
                     collection=request.collection,
@@ -468,7 +468,7 @@ class TurnService(ServiceBase):
             record.turn_id, record.conversation_id, record.collection, record.question, record.request
         )
         try:
-            with index_errors(), turn.current():
+            with translated(), turn.current():
                 events = await replay(
                     record,
                     collection=core.opened.get,

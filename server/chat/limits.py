@@ -26,7 +26,6 @@ from server.tracing import Metrics
 from text.modules import load_plugin
 
 if TYPE_CHECKING:
-    from limits import RateLimitItem
     from limits.aio.strategies import FixedWindowRateLimiter
 
 
@@ -66,41 +65,36 @@ class PrincipalLimits:
 
     async def request(self, who: Principal) -> None:
         """Count a request. Raises LimitReached."""
-        if quota := self.quota(who, "requests_per_minute"):
-            item = _a_minute(quota)
-            if not await self._count(lambda counter: counter.hit(item, "requests", who.account)):
-                seconds = (await self._standing("requests", quota, who)).seconds
-                raise _reached(f"{quota} requests a minute are allowed", "requests_per_minute", seconds)
+        if (quota := self.quota(who, "requests_per_minute")) and (
+            seconds := await self.hit("requests", who.account, quota)
+        ):
+            raise _reached(f"{quota} requests a minute are allowed", "requests_per_minute", seconds)
 
     async def standings(self, who: Principal) -> list[RateLimitStatus]:
         """How the limits of a principal stand, of those there are."""
         quotas = {name: self.quota(who, f"{name}_per_minute") for name in ("requests", "tokens")}
-        return [await self._standing(name, quota, who) for name, quota in quotas.items() if quota]
+        return [await self._standing(name, who.account, quota) for name, quota in quotas.items() if quota]
 
     async def require_tokens(self, who: Principal) -> None:
         """Raises LimitReached where earlier turns have spent the tokens of this minute."""
         if quota := self.quota(who, "tokens_per_minute"):
-            status = await self._standing("tokens", quota, who)
+            status = await self._standing("tokens", who.account, quota)
             if status.remaining <= 0:
                 raise _reached(f"{quota:,} tokens a minute are allowed", "tokens_per_minute", status.seconds)
 
     async def spend(self, who: Principal, tokens: int) -> None:
         """Count what a turn has cost."""
         if tokens and (quota := self.quota(who, "tokens_per_minute")):
-            item = _a_minute(quota)
-            await self._count(lambda counter: counter.hit(item, "tokens", who.account, cost=tokens))
+            await self.hit("tokens", who.account, quota, cost=tokens)
 
     async def hit(self, name: str, key: str, quota: int, *, seconds: int = WINDOW_SECONDS, cost: int = 1) -> int:
-        """Count `cost` for a plugin's own limit `name`; return in how many seconds there is room again, 0 if now."""
+        """Count `cost` for a limit `name`; return in how many seconds there is room again, 0 if now."""
         from limits import RateLimitItemPerSecond
 
-        if self._counter is None:
-            self._open()
         item = RateLimitItemPerSecond(quota, seconds)
-        if await self._count(lambda counter: counter.hit(item, name, key, cost=cost)):
+        if await self._open().count(lambda counter: counter.hit(item, name, key, cost=cost)):
             return 0
-        stats = await self._count(lambda counter: counter.get_window_stats(item, name, key))
-        return min(seconds, max(1, math.ceil(stats.reset_time - time.time())))
+        return (await self._standing(name, key, quota, seconds)).seconds
 
     def one_at_a_time(self, who: Principal) -> asyncio.Lock:
         """Held while something is compared with a quota and then done, so that two at once do not both fit."""
@@ -122,22 +116,22 @@ class PrincipalLimits:
         if self._counter is not None:
             await self._counter.close()
 
-    async def _standing(self, name: str, quota: int, who: Principal) -> RateLimitStatus:
-        item = _a_minute(quota)
-        stats = await self._count(lambda counter: counter.get_window_stats(item, name, who.account))
-        seconds = min(WINDOW_SECONDS, max(1, math.ceil(stats.reset_time - time.time())))
-        return RateLimitStatus(name, quota, stats.remaining, seconds)
+    async def _standing(self, name: str, key: str, quota: int, seconds: int = WINDOW_SECONDS) -> RateLimitStatus:
+        from limits import RateLimitItemPerSecond
 
-    async def _count(self, work: Callable[[FixedWindowRateLimiter], Awaitable[T]]) -> T:
-        assert self._counter is not None
-        return await self._counter.count(work)
+        item = RateLimitItemPerSecond(quota, seconds)
+        stats = await self._open().count(lambda counter: counter.get_window_stats(item, name, key))
+        left = min(seconds, max(1, math.ceil(stats.reset_time - time.time())))
+        return RateLimitStatus(name, quota, stats.remaining, left)
 
-    def _open(self) -> None:
-        self._counter = own = OwnCounter()
-        store = self._settings.store
-        if store != "memory":
-            scheme = store.partition(":")[0]
-            self._counter = load_plugin("anaphora.counters", scheme, kind="counter", builtin=("memory",))(store, own)
+    def _open(self) -> Counter:
+        if self._counter is None:
+            self._counter = own = OwnCounter()
+            scheme = self._settings.store.partition(":")[0]
+            if scheme != "memory":
+                opened = load_plugin("anaphora.counters", scheme, kind="counter", builtin=("memory",))
+                self._counter = opened(self._settings.store, own)
+        return self._counter
 
 
 class Counter(ABC):
@@ -175,12 +169,6 @@ class OwnCounter(Counter):
         return await work(self._limiter)
 
 
-def _a_minute(quota: int) -> RateLimitItem:
-    from limits import RateLimitItemPerMinute
-
-    return RateLimitItemPerMinute(quota)
-
-
 def _reached(allowed: str, setting: str, seconds: int) -> LimitReached:
     return LimitReached(f"{allowed} (limits.{setting}), and they are used.", retry_after=seconds)
 
@@ -192,7 +180,6 @@ class QueueSlot:
         self._admission = admission
         self.owner = owner
         self._turn = asyncio.get_running_loop().create_future()
-        self.running = False
         self.started = 0.0
 
     async def wait(self) -> None:
@@ -242,7 +229,7 @@ class Admission:
         return ticket
 
     def _start(self, ticket: QueueSlot) -> None:
-        ticket.running, ticket.started = True, time.monotonic()
+        ticket.started = time.monotonic()
         self._running.add(ticket)
         ticket._turn.set_result(None)
 

@@ -20,7 +20,6 @@ from server.chat.base import (
     ServiceBase,
     checked_name,
     clean,
-    index_errors,
     requires,
     run_blocking,
 )
@@ -208,8 +207,7 @@ class ReviewService(ServiceBase):
                 marked[mark.document_id, mark.start, mark.end] = MarkedPassage(**mark.model_dump(), quote=quote)
             return tuple(marked.values())
 
-        with index_errors():
-            return await run_blocking(quoted)
+        return await run_blocking(quoted)
 
     @requires("review")
     async def statistics(self, *, days: int = 30, collection: str = "") -> Statistics:

@@ -19,7 +19,7 @@ from sqlalchemy import Connection
 from index.errors import IndexingError
 from server.access import LOCAL, Principal
 from server.chat.admin import AdminService, Probe, database_problem, disk_problem, search_problem
-from server.chat.base import ChatError, store_errors
+from server.chat.base import ChatError, translated
 from server.chat.collections import CollectionService, work_of
 from server.chat.conversations import ConversationService, TurnService
 from server.chat.limits import Admission, PrincipalLimits
@@ -197,11 +197,11 @@ async def open_service(settings: Settings, *, warm: bool = True, jobs_at_once: i
     Work that an earlier process left unfinished is marked as interrupted first. Raises ChatError when the database
     cannot be opened.
     """
-    with store_errors():
+    with translated():
         database = await asyncio.to_thread(Database, settings.database_at)
     runner = await asyncio.to_thread(Runner, settings.home / "run", jobs.WORKERS if jobs_at_once else "")
     try:
-        with store_errors():
+        with translated():
             await database.write(runner.mark_interrupted)
         trace = settings.trace
         tracing = await asyncio.to_thread(open_tracing, trace.otlp_endpoint, content=trace.content)

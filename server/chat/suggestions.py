@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import time
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 import regex
 
 from index.documents import Document, MetadataValue, Where, in_scope
-from server.chat.base import ServiceBase, checked_filter, checked_name, index_errors, requires, run_blocking
+from server.chat.base import ServiceBase, checked_filter, checked_name, requires, run_blocking
 from server.chat.documents import DocumentText
 from server.store import turns
 from server.store.records import View
@@ -143,32 +142,28 @@ class SuggestionService(ServiceBase):
         curated = [Suggestion(question=question) for question in self.core.settings.server.questions.get(name, ())]
         if len(curated) >= EXAMPLES:
             return curated
-        with index_errors():
-            opened = await run_blocking(lambda: self.core.opened.get(name))
-            key = name, opened.version, int(time.time() // KEPT_SECONDS), json.dumps(where, sort_keys=True)
-            async with self.core.suggesting:
-                if key not in self.core.suggested:
-                    cited = await self._read(turns.cited_most, name, time.time() - CITED_SECONDS)
-                    candidates = await run_blocking(partial(candidates_of, opened, where, cited))
-                    suggestions = await self._answered(name, ownership.group, candidates, where)
-                    same = {
-                        old: was for old, was in self.core.suggested.items() if old[0] != name or old[:3] == key[:3]
-                    }
-                    self.core.suggested = same if len(same) < REMEMBERED else {}
-                    self.core.suggested[key] = suggestions
-                curated_texts = {example.question for example in curated}
-                chosen = [example for example in self.core.suggested[key] if example.question not in curated_texts]
-                return [*curated, *chosen][:EXAMPLES]
+        opened = await run_blocking(lambda: self.core.opened.get(name))
+        key = name, opened.version, int(time.time() // KEPT_SECONDS), json.dumps(where, sort_keys=True)
+        async with self.core.suggesting:
+            if key not in self.core.suggested:
+                cited = await self._read(turns.cited_most, name, time.time() - CITED_SECONDS)
+                candidates = await run_blocking(partial(candidates_of, opened, where, cited))
+                suggestions = await self._answered(name, ownership.group, candidates, where)
+                same = {old: was for old, was in self.core.suggested.items() if old[0] != name or old[:3] == key[:3]}
+                self.core.suggested = same if len(same) < REMEMBERED else {}
+                self.core.suggested[key] = suggestions
+            curated_texts = {example.question for example in curated}
+            chosen = [example for example in self.core.suggested[key] if example.question not in curated_texts]
+            return [*curated, *chosen][:EXAMPLES]
 
     @requires("ask")
     async def filters(self, collection: str) -> dict[str, list[MetadataValue]]:
         """Return the values of each field that `server.filters` names, as people count. Raises NotFound."""
         name = checked_name(collection)
         await self.existing(name)
-        with index_errors():
-            opened = await run_blocking(lambda: self.core.opened.get(name))
-            fields = self.core.settings.server.filters.get(name, ())
-            return {field: _choices(await run_blocking(partial(opened.metadata_values, field))) for field in fields}
+        opened = await run_blocking(lambda: self.core.opened.get(name))
+        fields = self.core.settings.server.filters.get(name, ())
+        return {field: _choices(await run_blocking(partial(opened.metadata_values, field))) for field in fields}
 
     async def _answered(
         self, collection: str, group: str, candidates: Sequence[Suggestion], where: Where
@@ -179,7 +174,7 @@ class SuggestionService(ServiceBase):
         for candidate in candidates[:TRIED]:
             if len(suggestions) == EXAMPLES or time.monotonic() > until:
                 break
-            if await asyncio.to_thread(is_answered, search, collection, candidate, where):
+            if await run_blocking(partial(is_answered, search, collection, candidate, where)):
                 suggestions.append(candidate)
         return suggestions
 

@@ -7,11 +7,11 @@ The steps in between (evidence, refusal, prompt, citations) are cheap and are co
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from index.documents import Document, Hit, Passage, Query, Where
+from index.documents import Hit, Passage, Query, Where
 from rewriter.protocol import Conversation, Message, Rewrite, Term
 from server.settings import Settings
 from server.store.records import Trace, TraceStep
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import AIMessageChunk, BaseMessage
 
-    from index.encoders import Vectors
     from index.rerank import Reranker
     from server.turn.support import PairModel
 
@@ -50,35 +49,47 @@ def steps_of(steps: Sequence[TraceStep], name: str) -> Iterator[TraceStep]:
         yield from steps_of(step.calls, name)
 
 
-def history_of(rewrite: TraceStep | None) -> list[dict[str, Any]]:
-    history: Any = rewrite.inputs.get("history", []) if rewrite else []
-    return list(history)
-
-
 def passages_of(step: TraceStep) -> list[dict[str, Any]]:
-    output: Any = step.output
-    return list(output["passages"])
+    return list(step.output["passages"])
 
 
-class RecordedModels:
-    """Recorded models of one replay; a `ModelSource`."""
+def _hits_of(step: TraceStep, passages: Iterable[Passage]) -> list[Hit] | None:
+    """The hits that a step gave, of these passages; None where one of them is missing."""
+    by_id = {passage.id: passage for passage in passages}
+    recorded = passages_of(step)
+    if any(hit["id"] not in by_id for hit in recorded):
+        return None
+    return [Hit(by_id[hit["id"]], hit["score"], hit["ranks"], hit["relevance"]) for hit in recorded]
 
-    def __init__(
-        self,
-        trace: Trace,
-        rewrite: str,
-        another_model: bool,
-        reranker: Callable[[], Reranker | None],
-        pairs: Callable[[], PairModel | None],
-        models: Callable[[], Awaitable[TurnModels]],
-    ) -> None:
-        self.trace, self.reranker, self.pairs, self.models = trace, reranker, pairs, models
-        self._rewrite, self._another_model = rewrite, another_model
+
+@dataclass(frozen=True, slots=True)
+class ReplayChanges:
+    """Changes to apply: the rewrite, evidence to `add` (ids of passages or documents) and to `drop` (numbers; or all
+    others, with `alone`), the instructions of the model, and whether there is `another_model`. Other settings are the
+    engine's own."""
+
+    rewrite: str = ""
+    add: tuple[str, ...] = ()
+    drop: tuple[int, ...] = ()
+    alone: bool = False
+    prompt: str = ""
+    another_model: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """A recorded turn and what is asked where something must be done anew; a `ModelSource`."""
+
+    trace: Trace
+    changes: ReplayChanges
+    reranker: Callable[[], Reranker | None]
+    pairs: Callable[[], PairModel | None]
+    models: Callable[[], Awaitable[TurnModels]]
 
     async def of_turn(self, answer_tokens: int | None = None, group: str = "") -> TurnModels:
         """The stand-ins; another model is at work at once."""
         name, model = self.trace.engine, None
-        if self._another_model:
+        if self.changes.another_model:
             now = await self.models()
             name, model = now.name, now.chat_model
         elif name != "none":
@@ -86,7 +97,7 @@ class RecordedModels:
         reranker = _RecordedReranker(self) if self.trace.values.get("reranker") else None
         style: AnswerStyle = "full" if self.trace.values.get("style") == "full" else "short"
         pairs = await asyncio.to_thread(self.pairs) if model is not None else None
-        rewriter = _RecordedRewriter(self.trace, self._rewrite)
+        rewriter = _RecordedRewriter(self.trace, self.changes.rewrite)
         return TurnModels(rewriter, reranker, model, name, style, pairs=pairs)
 
     async def of_search(self, group: str = "") -> TurnModels:
@@ -105,82 +116,49 @@ class _RecordedRewriter:
         # Of a question that is answered in parts, the whole; a reply to a question back comes resolved.
         if self._another and (question == self._trace.question or "split" not in self._trace.values):
             return Rewrite(self._another, "rewrite", confidence=1.0)
-        current().label(replayed="record")
-        output: Any = self._step(conversation, question).output
-        return Rewrite(
-            output["text"],
-            output["decision"],
-            output["confidence"],
-            reason=output["reason"],
-            expansion=tuple(Term(**term) for term in output["expansion"]),
-            history_probability=output["history_probability"],
-        )
-
-    def _step(self, conversation: Conversation, question: str) -> TraceStep:
-        """Return the recorded rewrite of this question; parts of one are rewritten too."""
+        # Parts of a question are rewritten too.
         inputs = {"question": question, "history": conversation.messages}
         step = find_step(self._trace, "rewrite", inputs) or find_step(self._trace, "rewrite")
         assert step is not None
-        return step
+        current().label(replayed="record")
+        recorded = {name: value for name, value in step.output.items() if name != "variants"}
+        return Rewrite(**{**recorded, "expansion": tuple(Term(**term) for term in recorded["expansion"])})
 
 
-class RecordedSearch:
+class _RecordedSearch:
     """A collection that finds what it found then, where it is asked the same and still has those passages."""
 
     def __init__(self, trace: Trace, collection: Searchable) -> None:
         self._trace, self._collection = trace, collection
-        self.version = collection.version
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._collection, name)
 
     def search(
         self, queries: Sequence[Query], k: int = 20, where: Where | None = None, depth: int = 100, rrf_k: int = 60
     ) -> list[Hit]:
         inputs = {"queries": queries, "k": k, "depth": depth, "rrf_k": rrf_k, "where": where}
         if (step := find_step(self._trace, "search", inputs)) is not None:
-            hits = self._recorded(passages_of(step))
+            documents = dict.fromkeys(hit["document_id"] for hit in passages_of(step))
+            hits = _hits_of(step, (passage for document in documents for passage in self.passages(document)))
             if hits is not None:
                 current().label(replayed="record")
                 return hits
         return self._collection.search(queries, k=k, where=where, depth=depth, rrf_k=rrf_k)
 
-    def _recorded(self, passages: Sequence[Mapping[str, Any]]) -> list[Hit] | None:
-        """The hits of then; None where the collection no longer has one of their passages."""
-        by_id = {
-            passage.id: passage
-            for document in dict.fromkeys(hit["document_id"] for hit in passages)
-            for passage in self.passages(document)
-        }
-        if any(hit["id"] not in by_id for hit in passages):
-            return None
-        return [Hit(by_id[hit["id"]], hit["score"], hit["ranks"], hit["relevance"]) for hit in passages]
-
-    def passages(self, document_id: str) -> list[Passage]:
-        """The passages of a document; none where it is gone."""
-        passages: list[Passage] = cast("Any", self._collection).passages(document_id)
-        return passages
-
-    def documents(self) -> Sequence[Any]:
-        documents: Sequence[Any] = cast("Any", self._collection).documents()
-        return documents
-
-    def document(self, document_id: str) -> Document:
-        return self._collection.document(document_id)
-
-    def question_vector(self, text: str, encoder: str) -> Vectors | None:
-        return self._collection.question_vector(text, encoder)
-
 
 class _RecordedReranker:
     """A cross-encoder that orders as it did then, where it is given the same."""
 
-    def __init__(self, stands: RecordedModels) -> None:
-        self._stands = stands
-        values = stands.trace.values
+    def __init__(self, record: _Record) -> None:
+        self._record = record
+        values = record.trace.values
         self.reads_conversations = bool(values.get("reads_conversations"))
         self.name = str(values["reranker"])
 
     @property
     def reader(self) -> Reranker | None:
-        real = self._stands.reranker()
+        real = self._record.reranker()
         return real and real.reader
 
     def rerank(
@@ -194,17 +172,13 @@ class _RecordedReranker:
         alone: Collection[str] = (),
     ) -> list[Hit]:
         inputs = {"question": question, "weight": weight, "top": top, "context": context}
-        step, ids = find_step(self._stands.trace, "rerank", inputs), [hit.passage.id for hit in hits]
-        searches = steps_of(self._stands.trace.steps, "search")
+        step, ids = find_step(self._record.trace, "rerank", inputs), [hit.passage.id for hit in hits]
+        searches = steps_of(self._record.trace.steps, "search")
         read = any([passage["id"] for passage in passages_of(search)] == ids for search in searches)
-        if step is not None and read:
+        if step is not None and read and (ordered := _hits_of(step, (hit.passage for hit in hits))) is not None:
             current().label(replayed="record")
-            by_id = {hit.passage.id: hit.passage for hit in hits}
-            return [
-                Hit(by_id[passage["id"]], passage["score"], passage["ranks"], passage["relevance"])
-                for passage in passages_of(step)
-            ]
-        real = self._stands.reranker()
+            return ordered
+        real = self._record.reranker()
         if real is None:
             raise ReplayError("A cross-encoder is asked something else than then, and there is none now.")
         return real.rerank(question, hits, seconds, top=top, weight=weight, context=context, alone=alone)
@@ -213,29 +187,28 @@ class _RecordedReranker:
 class _RecordedModel:
     """A model that says what it said then, in the same pieces, where it is sent the same."""
 
-    def __init__(self, stands: RecordedModels) -> None:
-        self._stands = stands
+    def __init__(self, record: _Record) -> None:
+        self._record = record
 
     async def astream(self, messages: Sequence[BaseMessage], **options: Any) -> AsyncIterator[AIMessageChunk]:
         from langchain_core.messages import AIMessageChunk
         from langchain_core.messages.ai import UsageMetadata
 
         texts = [str(message.content) for message in messages]
-        steps = steps_of(self._stands.trace.steps, "generate")
+        steps = steps_of(self._record.trace.steps, "generate")
         step = next((step for step in steps if prompt_texts(step.prompt) == texts), None)
         if step is None:
-            real = (await self._stands.models()).chat_model
+            real = (await self._record.models()).chat_model
             if real is None:
                 raise ReplayError("The model is asked something else than then, and none is there: name one (--model).")
             async for chunk in real.astream(list(messages), **options):
                 yield chunk
             return
-        values: Mapping[str, Any] = step.values
+        values = step.values
         metadata = {name: values[name] for name in ("parameters", "mean_logprob", "logprobs") if name in values}
         current().label(replayed="record")
         current().record(**metadata)
-        output: Any = step.output
-        text, pieces = output["text"], output["pieces"]
+        text, pieces = step.output["text"], step.output["pieces"]
         read, written = values["prompt_tokens"], values["completion_tokens"]
         cost = UsageMetadata(input_tokens=read, output_tokens=written, total_tokens=read + written)
         ended = {"finish_reason": values.get("finish_reason", "")}
@@ -255,28 +228,6 @@ def prompt_texts(parts: Sequence[Mapping[str, Any]]) -> list[str]:
     return list(texts.values())
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayChanges:
-    """Changes to apply: the rewrite, evidence to `add` (ids of passages or documents) and to `drop` (numbers; or all
-    others, with `alone`), the instructions of the model, and whether there is `another_model`. Other settings are the
-    engine's own."""
-
-    rewrite: str = ""
-    add: tuple[str, ...] = ()
-    drop: tuple[int, ...] = ()
-    alone: bool = False
-    prompt: str = ""
-    another_model: bool = False
-
-
-def demand_record(trace: Trace) -> None:
-    """Raise ReplayError where the turn cannot be played from its trace."""
-    if not trace.question:
-        raise ReplayError(f"The trace of turn {trace.turn_id} holds no texts (trace.content); nothing can be asked.")
-    if find_step(trace, "rewrite") is None:
-        raise ReplayError(f"The turn {trace.turn_id} searched for nothing; there is nothing to play again.")
-
-
 async def replay(
     trace: Trace,
     *,
@@ -292,17 +243,18 @@ async def replay(
     `reranker` and `pairs` (which may block) and `models` are asked only where something must be done anew. Raises
     ReplayError.
     """
-    demand_record(trace)
+    if not trace.question:
+        raise ReplayError(f"The trace of turn {trace.turn_id} holds no texts (trace.content); nothing can be asked.")
+    if (rewrite := find_step(trace, "rewrite")) is None:
+        raise ReplayError(f"The turn {trace.turn_id} searched for nothing; there is nothing to play again.")
     engine = _ReplayEngine(
-        collection=lambda name: cast("Searchable", RecordedSearch(trace, collection(name))),
-        models=RecordedModels(trace, changes.rewrite, changes.another_model, reranker, pairs, models),
+        collection=lambda name: cast("Searchable", _RecordedSearch(trace, collection(name))),
+        models=_Record(trace, changes, reranker, pairs, models),
         settings=settings,
     )
     engine.trace, engine.changes = trace, changes
-    request: Mapping[str, Any] = trace.request
-    history = history_of(find_step(trace, "rewrite"))
-    events = list[Event]()
-    page: Mapping[str, Any] = request.get("page") or {}
+    request, page = trace.request, trace.request.get("page") or {}
+    history = rewrite.inputs.get("history", [])
     turn = TurnInput(
         question=trace.question,
         collection=trace.collection,
@@ -315,6 +267,7 @@ async def replay(
         answer_tokens=request.get("answer_tokens"),
         split_questions="split" in trace.values,
     )
+    events = list[Event]()
     async for event in engine.run(turn):
         if isinstance(event, EvidenceEvent):
             with current().begin("evidence") as step:
@@ -331,18 +284,11 @@ class _ReplayEngine(TurnEngine):
 
     def _search(self, models: TurnModels) -> TurnSearch:
         search = super()._search(models)
-        return _ReplaySearch(
-            collection=search.collection,
-            rewriter=search.rewriter,
-            settings=search.settings,
-            reranker=search.reranker,
-            trace=self.trace,
-            changes=self.changes,
-        )
+        parts = {part.name: getattr(search, part.name) for part in fields(search)}
+        return _ReplaySearch(**parts, trace=self.trace, changes=self.changes)
 
     def prompted(self, prompt: TurnPrompt) -> TurnPrompt:
-        changed = self.changes.prompt
-        if not changed:
+        if not (changed := self.changes.prompt):
             return prompt
         return replace(prompt, messages=(PromptMessage("system", changed), *prompt.messages[1:]), version="replay")
 
@@ -389,15 +335,14 @@ class _ReplaySearch(TurnSearch):
             this.inputs(**step.inputs)
             this.output(step.output)
             this.label(replayed="record")
-        output: Any = step.output
-        return {(n, at): chance for n, at, chance in output["result"]}
+        return {(n, at): chance for n, at, chance in step.output["result"]}
 
 
 def _named(name: str, hits: Sequence[Hit], searched: Searchable) -> list[Passage]:
     """The passage of that id, or the passages of the document of that id. Raises ReplayError."""
     if passages := [hit.passage for hit in hits if hit.passage.id == name]:
         return passages
-    collection = cast("Any", searched)
+    collection: Any = searched
     of_document: list[Passage] = collection.passages(name)
     if not of_document:
         every = (passage for info in collection.documents() for passage in collection.passages(info.id))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from sqlalchemy import Connection
 
@@ -225,8 +225,7 @@ class ReplayedTurn:
         right one, else the one given now. Raises OSError."""
         lines = path.read_text("utf-8").splitlines() if path.exists() else []
         rewrite = next((step for step in self.trace.steps if step.name == "rewrite"), None)
-        inputs: Mapping[str, Any] = rewrite.inputs if rewrite else {}
-        searched: Any = (rewrite and rewrite.output) or {}
+        inputs, searched = (rewrite.inputs, rewrite.output or {}) if rewrite else ({}, {})
         cited = [citation for event in self.events if event.type == "done" for citation in event.citations]
         name, n = self.record.turn_id, sum(json.loads(line)["id"].startswith(self.record.turn_id) for line in lines)
         row = {

@@ -6,7 +6,7 @@ never trusted: a reader escapes them.
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 
@@ -163,10 +163,10 @@ class TraceStep(View):
     name: str
     started: float
     seconds: float
-    inputs: dict[str, object] = {}
-    output: object = None
-    values: dict[str, object] = {}
-    prompt: tuple[dict[str, object], ...] = ()
+    inputs: dict[str, Any] = {}
+    output: Any = None
+    values: dict[str, Any] = {}
+    prompt: tuple[dict[str, Any], ...] = ()
     error: str = ""
     message: str = ""
     source: str = ""
@@ -193,8 +193,8 @@ class Trace(View):
     parent_id: str = ""
     question: str = ""
     answer: str = ""
-    request: dict[str, object] = {}
-    values: dict[str, object] = {}
+    request: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     dropped: int = 0
 
 

@@ -22,12 +22,11 @@ from cli.config import doctor
 from cli.diagnose import diagnose
 from cli.index import index
 from cli.search import search
-from cli.serve import serve
+from cli.serve import serve, worker
 from cli.shared.error_handler import ErrorHandlerGroup, SafeFormatter
 from cli.shared.state import State
 from cli.synth import synth
 from cli.train import train
-from cli.worker import worker
 
 app = typer.Typer(
     name="anaphora",
@@ -69,24 +68,12 @@ def options(
     context.obj = State(home=home, config=config_file, debug=debug)
 
 
-app.command()(index)
-app.command()(serve)
-app.command()(worker)
-app.command()(ask)
-app.command()(search)
-app.command()(train)
-app.command()(adapt)
-app.add_typer(collections.app, name="collections")
-app.add_typer(keys.app, name="keys")
-app.add_typer(trace.app, name="trace")
-app.add_typer(models.app, name="models")
-app.command()(synth)
-app.add_typer(evaluate.app, name="eval")
-app.add_typer(config.app, name="config")
-app.command()(diagnose)
-app.command()(backup)
-app.command()(restore)
-app.command()(doctor)
+for command in (index, serve, worker, ask, search, train, adapt, synth, diagnose, backup, restore, doctor):
+    app.command()(command)
+for name, group in {
+    "collections": collections, "keys": keys, "trace": trace, "models": models, "eval": evaluate, "config": config,
+}.items():  # fmt: skip
+    app.add_typer(group.app, name=name)
 
 
 @cache

@@ -17,8 +17,9 @@ from rich.text import Text
 from cli.index import index_files
 from cli.shared.console import open_table, progress
 from cli.shared.options import Cpu, LanguageModel, overriding
-from cli.shared.resources import existing, fetch_models, open_collection, open_database
+from cli.shared.resources import audit, existing, fetch_models, open_collection, open_database
 from cli.shared.state import InputError, State, state_of
+from cli.synth import have_written
 from cli.train import machine_of, with_fetched_base
 from text.files import write_text
 from text.modules import need_extra
@@ -148,11 +149,11 @@ def export_reviewed(state: State, settings: Settings, collection: str, out: Path
 
 
 def _reviewed(settings: Settings, collection: str, used: bool) -> list[ReviewedDialog]:
-    from server.access import LOCAL, account, at_terminal, entry
+    from server.access import LOCAL
     from server.store import reviewed
 
     with open_database(settings) as database:
-        database.write_blocking(account, entry(at_terminal(), "review.export", collection=collection))
+        database.write_blocking(partial(audit, action="review.export", collection=collection))
         return database.read_blocking(partial(reviewed.dialogs, used=used), LOCAL, collection)
 
 
@@ -191,8 +192,6 @@ class _Tools:
         return counts[0]
 
     def write_dialogs(self, folder: Folder) -> None:
-        from cli.shared.language_model import have_written
-
         have_written(self._state, self._settings, self._paths, self._models.encoder(), folder)
 
     def write_reviewed(self, path: Path) -> None:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.keys import demand_group_name
 from cli.shared.console import open_table
-from cli.shared.resources import demand_collection, open_database, with_service
+from cli.shared.resources import audit, demand_collection, open_database, with_service
 from cli.shared.state import InputError, state_of
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from server.settings import Settings
 
 app = typer.Typer(help="List and delete collections, and say who may use them.")
+Name = Annotated[str, typer.Argument(help="The collection.", show_default=False)]
 
 
 @app.command("list", hidden=True)
@@ -46,7 +48,7 @@ def list_all(context: typer.Context) -> None:
 @app.command()
 def delete(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(help="The collection.", show_default=False)],
+    name: Name,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Delete a collection; the files it was made from are left alone."""
@@ -64,9 +66,6 @@ def delete(
     state.err.print(f"Deleted {name}.")
 
 
-Name = Annotated[str, typer.Argument(help="The collection.", show_default=False)]
-
-
 @app.command()
 def grant(
     context: typer.Context,
@@ -79,7 +78,7 @@ def grant(
     A collection without a grant belongs to the group default; with its first grant it does no more. The last grant
     cannot be revoked. `anaphora index --group` grants a collection that is not there yet.
     """
-    from server.access import DEFAULT_GROUP, account, at_terminal, entry
+    from server.access import DEFAULT_GROUP
     from server.store import schema
 
     state = state_of(context)
@@ -98,7 +97,7 @@ def grant(
                 f"{group} is the last group {name} is granted to, and without any it would belong to `default`. Grant "
                 "it to another group first, or delete the collection."
             )
-        account(connection, entry(at_terminal(), "grant.remove", group, collection=name, group=group))
+        audit(connection, "grant.remove", group, collection=name, group=group)
 
     with open_database(settings) as database:
         if group and revoke:
@@ -114,16 +113,13 @@ def grant(
 
 def add_grant(settings: Settings, group: str) -> None:
     """Let a group use the collection of the settings. Raises InputError."""
-    from server.access import account, at_terminal, entry
     from server.store import schema
-    from text.files import NAME_RULE, is_name
 
-    if not is_name(group):
-        raise InputError(f"{group[:40]!r} cannot be a group's name: use {NAME_RULE}.")
+    demand_group_name(group)
 
     def add(connection: Connection) -> None:
         schema.grant(connection, settings.collection, group)
-        account(connection, entry(at_terminal(), "grant.add", group, collection=settings.collection, group=group))
+        audit(connection, "grant.add", group, collection=settings.collection, group=group)
 
     with open_database(settings) as database:
         database.write_blocking(add)

@@ -22,7 +22,7 @@ from cli.shared.options import (
     measured_run,
     overriding,
 )
-from cli.shared.resources import fetch_models, open_collection, open_rewriter
+from cli.shared.resources import fetch_models, open_collection, open_rewriter, open_search
 from cli.shared.state import InputError, state_of
 from text.files import text_writer, write_text
 from text.modules import need_extra
@@ -49,25 +49,17 @@ def retrieval(
     """Search for judged questions as a chat does: MAP, recall, nDCG and MRR, by part, in a run that can be compared."""
     from evaluation.retrieval import measure_search, patient
     from evaluation.sets import own_questions
-    from server.chat.loaded_models import Models
-    from server.turn.search import TurnSearch
 
     need_extra("eval", "Measuring", "ir_measures")
     state = state_of(context)
     flags = overriding(collection=collection, rewriter__kind=rewriter, retrieval__rerank=rerank)
     settings = patient(state.settings(flags))
     chosen = own_questions(questions).every(every)
-    fetch_models(settings, state, llm=settings.rewriter.kind == "prompted")
-    models = Models(settings)
     with (
-        open_collection(settings, models) as searched,
-        open_rewriter(settings, state) as opened,
+        open_search(settings, state) as (searched, search),
         measured_run(state, settings, "retrieval", name, out, fail_under) as writer,
         stages(state.err) as progress,
     ):
-        search = TurnSearch(
-            collection=lambda _: searched, rewriter=opened, settings=settings, reranker=models.reranker()
-        )
         measure_search(chosen, searched, search, writer, progress)
 
 
@@ -96,8 +88,7 @@ def compare(
     if any(len(pair) != 2 for pair in pairs):
         raise EvaluationError("--systems takes pairs such as typed:rrf=auto:rrf, by commas.")
     runs = read_run(before), read_run(after)
-    named = {old: new for old, new in pairs} or None
-    comparison = report.compare(*runs, measures=listed(measures), systems=named)
+    comparison = report.compare(*runs, measures=listed(measures), systems=dict(pairs) or None)
     differing = report.tests(comparison.differences)
     state.out.print(report.table(differing.head, differing.rows), soft_wrap=True)
     for title, changes in (("Winner", comparison.winners), ("Loser", comparison.losers)):
@@ -113,13 +104,9 @@ def compare(
     if html is not None:
         write_text(html, report.html(comparison.after, comparison))
         state.err.print(f"Wrote {html}.")
-    if fail_under is not None:
-        lost = [test for test in comparison.differences if test.difference < fail_under]
-        if lost:
-            raise BelowThreshold(
-                "; ".join(f"{d.set}/{d.level}/{d.system}/{d.measure}: {d.difference:+.4f}" for d in lost)
-                + f"; each must be at least {fail_under:+g}."
-            )
+    if fail_under is not None and (lost := [d for d in comparison.differences if d.difference < fail_under]):
+        losses = "; ".join(f"{d.set}/{d.level}/{d.system}/{d.measure}: {d.difference:+.4f}" for d in lost)
+        raise BelowThreshold(f"{losses}; each must be at least {fail_under:+g}.")
 
 
 @app.command()
@@ -138,8 +125,7 @@ def calibrate(
 
     need_extra("eval", "Calibrating", "ir_measures")
     state = state_of(context)
-    kind = "auto" if model else ""
-    flags = overriding(collection=collection, rewriter__kind=kind, rewriter__model=model)
+    flags = overriding(collection=collection, rewriter__kind="auto" if model else "", rewriter__model=model)
     settings = state.settings(flags)
     # The rewriter's own gate is open: thresholds are applied by the calibration.
     opened = settings.retrieval.profile.model_copy(update={"rewrite_threshold": 0.0})

@@ -19,7 +19,7 @@ import typer
 from cli.shared.console import bars
 from cli.shared.error_handler import ExitCode
 from cli.shared.options import Exclude, Include, overriding
-from cli.shared.resources import existing, fetch_models, open_database
+from cli.shared.resources import audit, existing, fetch_models, open_database
 from cli.shared.state import State, state_of
 from text.modules import load_plugin
 from text.sanitize import sanitize_line
@@ -142,15 +142,13 @@ def advise(state: State, collection: Collection, settings: Settings) -> None:
 
 def remember(settings: Settings, files: Sequence[Path]) -> None:
     """Note where the collection came from, and that it was indexed. Raises StoreError."""
-    from server.access import account, at_terminal, entry
     from server.store import collection_rows
 
     name = settings.collection
-    record = entry(at_terminal(), "collection.index", name, collection=name)
 
     def write(connection: Connection) -> None:
         collection_rows.remember_sources(connection, name, files)
-        account(connection, record)
+        audit(connection, "collection.index", name, collection=name)
 
     with open_database(settings) as database:
         database.write_blocking(write)

@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from cli.shared.console import open_table
-from cli.shared.resources import open_database
+from cli.shared.resources import audit, open_database
 from cli.shared.state import InputError, state_of
 from text.files import NAME_RULE, is_name
 
@@ -45,7 +45,7 @@ def create(
     expires: Annotated[str, typer.Option(help="How long it opens anything: 12h, 90d, 4w, 1y.")] = "",
 ) -> None:
     """Make a key and show it, this once: only a hash of it is kept."""
-    from server.access import DEFAULT_GROUP, EVERY_GROUP, account, at_terminal, entry
+    from server.access import DEFAULT_GROUP, EVERY_GROUP
     from server.store import credentials
 
     name = " ".join(name.split())
@@ -53,22 +53,21 @@ def create(
         raise InputError("A key's name has 1 to 100 characters; say whose it is, or what for.")
     may: Role = role if role else "reader" if group else "operator"
     groups = frozenset(group or ({EVERY_GROUP} if may == "operator" else {DEFAULT_GROUP}))
-    if wrong := [group for group in groups if group != EVERY_GROUP and not is_name(group)]:
-        raise InputError(f"{wrong[0][:40]!r} cannot be a group's name: use {NAME_RULE}.")
+    for group_name in groups - {EVERY_GROUP}:
+        demand_group_name(group_name)
     until = None if not expires else time.time() + _days(expires) * 86_400
 
     def make(connection: Connection) -> tuple[credentials.ApiKey, str]:
         api_key, secret = credentials.create_key(connection, name, may, groups, until)
         detail = {"name": name, "role": api_key.role, "groups": sorted(api_key.groups)}
-        account(connection, entry(at_terminal(), "key.create", api_key.id, detail=detail))
+        audit(connection, "key.create", api_key.id, detail=detail)
         return api_key, secret
 
-    with open_database(state_of(context).settings()) as database:
-        api_key, secret = database.write_blocking(make)
     state = state_of(context)
-    what = f"{api_key.role} of {_groups(api_key.groups)}" + (
-        f", until {_when(api_key.expires)} UTC" if api_key.expires else ""
-    )
+    with open_database(state.settings()) as database:
+        api_key, secret = database.write_blocking(make)
+    ending = f", until {_when(api_key.expires)} UTC" if api_key.expires else ""
+    what = f"{api_key.role} of {_groups(api_key.groups)}{ending}"
     state.err.print(f"Key {api_key.id} for {name}, {what}. Keep it: it cannot be shown again.")
     typer.echo(secret)
 
@@ -110,7 +109,6 @@ def revoke(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Make a key useless, or sign somebody out everywhere, in a running server too."""
-    from server.access import account, at_terminal, entry
     from server.store import credentials
 
     state, wanted = state_of(context), key_id.strip()
@@ -124,17 +122,17 @@ def revoke(
             ended = credentials.end_sessions(connection, wanted)
             if not ended:
                 raise InputError(f"{wanted[:100]!r} is not signed in; `anaphora keys list` shows who is.")
-            account(connection, entry(at_terminal(), "session.revoke", wanted, detail={"sessions": ended}))
+            audit(connection, "session.revoke", wanted, detail={"sessions": ended})
             return f"{wanted} is signed out; sessions ended: {ended}."
         if not credentials.revoke_key(connection, wanted):
             raise InputError(f"There is no active key {wanted[:40]!r}; `anaphora keys list` shows them.")
-        account(connection, entry(at_terminal(), "key.revoke", wanted))
+        audit(connection, "key.revoke", wanted)
         return f"Key {wanted} is revoked."
 
     def open_up(connection: Connection) -> None:
         if not credentials.require_no_key(connection):
             raise InputError("There are active keys; revoke them first: `anaphora keys list` shows them.")
-        account(connection, entry(at_terminal(), "key.open"))
+        audit(connection, "key.open")
 
     with open_database(state.settings()) as database:
         if wanted:
@@ -153,6 +151,12 @@ def revoke(
         )
     elif serve_all:
         state.err.print("No key is required any more, also by a running server.")
+
+
+def demand_group_name(group: str) -> None:
+    """Raise InputError for a text that cannot be a group's name."""
+    if not is_name(group):
+        raise InputError(f"{group[:40]!r} cannot be a group's name: use {NAME_RULE}.")
 
 
 def _when(seconds: float | None) -> str:

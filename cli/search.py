@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from cli.ask import parse_where
 from cli.shared.console import progress
 from cli.shared.options import Queries, Reranking, Rewriting, Searched, Where, overriding
-from cli.shared.resources import fetch_models, open_collection, open_rewriter
+from cli.shared.resources import open_search
 from cli.shared.state import state_of
 from text.files import text_writer
 
 if TYPE_CHECKING:
-    from evaluation.questions import Question
     from index.documents import Hit
-    from server.turn.search import TurnSearch
 
 
 def search(
@@ -34,68 +31,41 @@ def search(
     where: Where = None,
 ) -> None:
     """Search a collection for many questions and write a TREC run."""
+    from evaluation.metrics import run_lines
     from evaluation.questions import read_questions
 
     state = state_of(context)
     flags = overriding(collection=collection, retrieval__rerank=rerank, rewriter__kind=rewriter)
     settings = state.settings(flags)
-    lines = [judged.question for judged in read_questions(queries)]
+    questions = [judged.question for judged in read_questions(queries)]
     filters = parse_where(where or [])
-
-    from server.chat.loaded_models import Models
-    from server.turn.search import TurnSearch
-
-    fetch_models(settings, state, llm=settings.rewriter.kind == "prompted")
-    models = Models(settings)
-    with ExitStack() as stack:
-        searched = stack.enter_context(open_collection(settings, models))
-        turn_search = TurnSearch(
-            collection=lambda _: searched,
-            rewriter=stack.enter_context(open_rewriter(settings, state)),
-            settings=settings,
-            reranker=models.reranker(),
-        )
-        file = stack.enter_context(text_writer(run))
-        advance = stack.enter_context(progress(state.err, "searching", len(lines)))
-        spaces = search_all(turn_search, lines, file, level=level, k=k, where=filters, advance=advance)
+    # Documents are found through their passages: as many of them as each ranking contributes.
+    wanted = k if level == "passage" else max(k, settings.retrieval.profile.depth)
+    spaces = False
+    with (
+        open_search(settings, state) as (_, turn_search),
+        text_writer(run) as file,
+        progress(state.err, "searching", len(questions)) as advance,
+    ):
+        for question in questions:
+            searched = turn_search.find(
+                question.text,
+                collection=settings.collection,
+                conversation=question.conversation,
+                k=wanted,
+                where=filters,
+            )
+            ranking = ranked(searched.hits, level)[:k]
+            spaces = spaces or any(len(identifier.split()) != 1 for identifier, _ in ranking)
+            file.writelines(run_lines(question.id, ranking, "anaphora"))
+            advance()
     if spaces:
         state.err.print(
             "Some ids hold spaces. They are written as they are: in a line everything between `Q0` and the last "
             "three fields is the id.",
             style="yellow",
         )
-    state.err.print(f"Wrote {run}: {len(lines)} questions, {level} level.")
-
-
-def search_all(
-    search: TurnSearch,
-    queries: Sequence[Question],
-    file: IO[str],
-    *,
-    level: Literal["passage", "document"],
-    k: int,
-    where: Mapping[str, Any],
-    advance: Callable[[], None] = lambda: None,
-) -> bool:
-    """Write the ranking of every question, of `k` ids at most; whether an id holds spaces, as a run's should not."""
-    from evaluation.metrics import run_lines
-
-    # Documents are found through their passages: as many of them as each ranking contributes.
-    wanted = k if level == "passage" else max(k, search.settings.retrieval.profile.depth)
-    spaces = False
-    for query in queries:
-        searched = search.find(
-            query.text,
-            collection=search.settings.collection,
-            conversation=query.conversation,
-            k=wanted,
-            where=where,
-        )
-        ranking = ranked(searched.hits, level)[:k]
-        spaces = spaces or any(len(identifier.split()) != 1 for identifier, _ in ranking)
-        file.writelines(run_lines(query.id, ranking, "anaphora"))
-        advance()
-    return spaces
+    state.err.print(f"Wrote {run}: {len(questions)} questions, {level} level.")
 
 
 def ranked(hits: Sequence[Hit], level: Literal["passage", "document"]) -> list[tuple[str, float]]:

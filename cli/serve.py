@@ -1,17 +1,19 @@
-"""`anaphora serve`: the page and the API over a collection, from models and documents to an open port."""
+"""`anaphora serve`: the page and the API over a collection, from models and documents to an open port.
+
+`anaphora worker` is a process that works off the jobs which servers leave to workers, without page and API.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli.index import STAGES, advise, progress, tell_files
-from cli.shared.error_handler import ExitCode
 from cli.shared.options import Answering, overriding
 from cli.shared.resources import existing, fetch_models
 from cli.shared.state import InputError, State, state_of
@@ -46,11 +48,9 @@ def serve(
     """Serve the page and the API; models are fetched and documents indexed first where needed."""
     from cli.shared.reference import effective
     from index.loaders import walk
-    from server.api.app import demand_key, listen
-    from server.processes import share_heaps
-    from server.store.home import hold_home, unfinished
+    from server.api.app import demand_key
+    from server.store.home import hold_home
 
-    share_heaps()
     state = state_of(context)
     if home is not None:
         state.home = home
@@ -64,17 +64,27 @@ def serve(
     with contextlib.ExitStack() as held:
         if not settings.database.url:
             held.enter_context(hold_home(settings.home))
-        if unfinished(settings.home):
-            raise InputError(f"Restoring {settings.home} was cut short; run `anaphora restore FILE` again first.")
+        sock = held.enter_context(_listening(settings))
         demand_key(settings)
-        sock = held.enter_context(contextlib.closing(listen(settings.server)))
         _tell_answering(settings, state)
         fetch_models(settings, state, llm=True)
         values = effective(settings, state.settings_class(), state.flags(flags))
         chosen = {row.setting.name: row.value for row in values if row.source != "default"}
-        code = asyncio.run(_serve(settings, state, sock, paths, chosen, group))
-    if code is not ExitCode.OK:
-        raise typer.Exit(code)
+        asyncio.run(_serve(settings, state, sock, paths, chosen, group))
+
+
+@contextlib.contextmanager
+def _listening(settings: Settings) -> Iterator[socket.socket]:
+    """Yield the listening socket of a server process over a home that is whole. Raises InputError or AddressInUse."""
+    from server.api.app import listen
+    from server.processes import share_heaps
+    from server.store.home import unfinished
+
+    share_heaps()
+    if unfinished(settings.home):
+        raise InputError(f"Restoring {settings.home} was cut short; run `anaphora restore FILE` again first.")
+    with contextlib.closing(listen(settings.server)) as sock:
+        yield sock
 
 
 def _tell_answering(settings: Settings, state: State) -> None:
@@ -92,7 +102,7 @@ def _tell_answering(settings: Settings, state: State) -> None:
 
 async def _serve(
     settings: Settings, state: State, sock: socket.socket, paths: Sequence[Path], chosen: Mapping[str, str], group: str
-) -> ExitCode:
+) -> None:
     from server.access import at_terminal
     from server.api.app import Server, create_app
     from server.chat import open_service
@@ -110,20 +120,18 @@ async def _serve(
         mount(app, service)
         server = Server(app, settings.server)
         serving = asyncio.create_task(server.serve(sockets=[sock]))
-        following = {asyncio.create_task(task(opened)) for task in parts("tasks")}
+        following = {preparing, *(asyncio.create_task(task(opened)) for task in parts("tasks"))}
         await asyncio.wait({serving, preparing}, return_when=asyncio.FIRST_COMPLETED)
-        failed = preparing.done() and preparing.exception() is not None
-        if failed:
+        if failed := preparing.done() and preparing.exception() is not None:
             server.should_exit = True
         await serving
-        for task in (preparing, *following):
+        for task in following:
             task.cancel()
-        await asyncio.wait({preparing, *following})
+        await asyncio.wait(following)
         service.admin.note("serve.stop")
         if failed:
             preparing.result()
     state.err.print("Stopped.")
-    return ExitCode.OK
 
 
 async def _prepare(
@@ -158,7 +166,9 @@ async def _prepare(
     if summary:
         with state.err.status("loading"):
             await asyncio.wait({loading})
-            readiness = await _settled(service)
+            while not readiness.problems and readiness.waiting_for:
+                await asyncio.sleep(POLL_SECONDS)
+                readiness = await service.admin.readiness()
     for problem in (*readiness.problems, *readiness.warnings):
         state.err.print(problem, style="yellow")
     state.out.print(f"Anaphora serves [bold]{name}[/] at [bold]{address(sock)}[/] ", end="", markup=True)
@@ -189,15 +199,6 @@ def _about(summary: CollectionSummary | None, readiness: Readiness) -> str:
     return f"{held}, answered by {sanitize_line(readiness.engine.partition(':')[2] or readiness.engine)}"
 
 
-async def _settled(service: ChatService) -> Readiness:
-    """The service's readiness once nothing is loading any more."""
-    while True:
-        readiness = await service.admin.readiness()
-        if readiness.problems or not readiness.waiting_for:
-            return readiness
-        await asyncio.sleep(POLL_SECONDS)
-
-
 def own_documentation() -> list[Path]:
     """This project's documentation where it runs from its checkout."""
     root = Path(__file__).resolve().parents[1]
@@ -216,11 +217,7 @@ async def watch(service: ChatService, state: State, job: Job) -> Job:
             job = await service.admin.job(job.id)
             if job.state == "queued" and not waits:
                 waits = True
-                running = [
-                    running_job.kind
-                    for running_job in await service.admin.jobs(job.collection)
-                    if running_job.state == "running"
-                ]
+                running = [row.kind for row in await service.admin.jobs(job.collection) if row.state == "running"]
                 other = f"the job ({running[0]})" if running else "another job"
                 state.err.print(job.message or f"Waiting for {other} that works on {job.collection} now.")
             if job.stage in STAGES:
@@ -236,3 +233,37 @@ def tell(state: State, job: Job) -> None:
         return
     indexed = [file for file in job.files if file.status in ("indexed", "unchanged")]
     state.err.print(f"{job.collection}: {len(indexed)} files, {sum(file.passages for file in indexed):,} passages.")
+
+
+def worker(
+    context: typer.Context,
+    jobs: Annotated[int, typer.Option(min=1, help="Jobs at once, each on a collection of its own.")] = 1,
+    host: Annotated[str, typer.Option(help="Address of /health.", show_default="127.0.0.1")] = "",
+    port: Annotated[int, typer.Option(help="Port of /health; 0 takes a free one.")] = 0,
+) -> None:
+    """Work off jobs (indexing, embedding, sources) that servers leave to workers by `server.workers`."""
+    state = state_of(context)
+    settings = state.settings(overriding(server__host=host, server__port=port, server__workers=True))
+    if not state.settings().server.workers:
+        state.err.print("Servers do their jobs themselves until `server.workers` is set for them.", style="yellow")
+    with _listening(settings) as sock:
+        fetch_models(settings, state, reranker=False)
+        asyncio.run(_work(settings, state, sock, jobs))
+
+
+async def _work(settings: Settings, state: State, sock: socket.socket, jobs: int) -> None:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import JSONResponse
+    from starlette.routing import Route
+
+    from server.api.app import Server, address
+    from server.chat import open_service
+
+    async def health(_: Request) -> JSONResponse:
+        return JSONResponse({"status": "ok"})
+
+    async with open_service(settings, warm=False, jobs_at_once=jobs):
+        state.out.print(f"Working off jobs; {address(sock)}/health answers (Ctrl-C ends)")
+        await Server(Starlette(routes=[Route("/health", health)]), settings.server).serve(sockets=[sock])
+    state.err.print("Stopped; what was not finished is left to the next worker.")

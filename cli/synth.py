@@ -1,26 +1,40 @@
-"""`anaphora synth`: propositions and annotated dialogs from documents; the room `synth` does the work."""
+"""`anaphora synth`: propositions and annotated dialogs from documents; the room `synth` does the work.
+
+The settings' language model writes them, or a service that takes batch files; `adapt` has the model write them too.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from cli.shared.console import open_table
+from cli.shared.console import open_table, stages
 from cli.shared.options import LanguageModel, overriding
 from cli.shared.resources import existing, fetch_models
-from cli.shared.state import InputError, State, state_of
+from cli.shared.state import InputError, SettingsError, State, state_of
 from text.progress import track_progress
+from text.sanitize import sanitize_line
 
 if TYPE_CHECKING:
     from index.documents import Document
     from index.encoders import Encoder
     from server.settings import Settings
     from synth import Folder, RunFacts, SynthPlan
+    from synth.askers import ChatAsker
+    from synth.tasks import Pending, Record, TaskProgress, TaskRunner
+
+REMOTE_CONCURRENCY = 16
+"""Requests at once to a server, unless said otherwise."""
+ANSWER_SECONDS = 900.0
+"""Longest wait for a piece of an answer."""
+SMALL_BYTES = 2_000_000_000
+"""A model in a smaller file leaves the questions of a dialog complete, by `docs/lab/synth-run.md`."""
 
 
 def synth(
@@ -47,33 +61,16 @@ def synth(
     ] = (0, 0),
 ) -> None:
     """Make propositions and dialogs from documents; what was answered is never asked again."""
-    from cli.shared.language_model import left_out, open_task_runner, tell_small
-    from synth import (
-        BatchAsker,
-        Folder,
-        Journal,
-        Paused,
-        Sampling,
-        SynthPlan,
-        TaskRunner,
-        read_responses,
-        read_sources,
-        synthesise,
-    )
+    from synth import BatchAsker, Folder, Journal, Paused, Sampling, SynthPlan, TaskRunner, read_responses, synthesise
 
-    state = state_of(context)
+    state, dialogs = state_of(context), until == "dialogs"
     settings = state.settings(overriding(llm__model="" if batch else model))
     plan = SynthPlan(windows_per_document=windows, list_size=list_size, seed=seed)
-    documents = read_sources(
-        existing(paths),
-        settings.index.include,
-        settings.index.exclude,
-        lambda name, why: left_out(state, name, why),
-    )
+    documents = read_documents(state, settings, existing(paths))
     encoder = open_encoder(settings, state)
     if dry_run:
-        tell_estimate(state, documents, plan, encoder, prices, dialogs=until == "dialogs")
-        if until == "dialogs" and not batch:
+        tell_estimate(state, documents, plan, encoder, prices, dialogs=dialogs)
+        if dialogs and not batch:
             tell_small(state, settings.llm.model)
         return
     folder = Folder(out.expanduser().absolute())
@@ -93,27 +90,13 @@ def synth(
             runner = TaskRunner(journal, sampling, batches)
         else:
             deadline = time.monotonic() + 60 * minutes if minutes else float("inf")
-            runner = stack.enter_context(
-                open_task_runner(
-                    settings,
-                    state,
-                    folder,
-                    seed=seed,
-                    concurrency=concurrency,
-                    dialogs=until == "dialogs",
-                    stop=lambda: time.monotonic() > deadline,
-                )
+            asked = open_task_runner(
+                settings, state, folder, seed, concurrency, dialogs=dialogs, stop=lambda: time.monotonic() > deadline
             )
+            runner = stack.enter_context(asked)
+        told = partial(tell, state, folder)
         try:
-            synthesise(
-                documents,
-                plan,
-                runner,
-                encoder,
-                folder,
-                dialogs=until == "dialogs",
-                callback=lambda facts: tell(state, folder, facts),
-            )
+            synthesise(documents, plan, runner, encoder, folder, dialogs=dialogs, callback=told)
         except Paused as paused:
             then = "Run the same command again to go on."
             if batches is not None:
@@ -125,6 +108,16 @@ def synth(
             "prompts or options.",
             style="yellow",
         )
+
+
+def read_documents(state: State, settings: Settings, paths: Sequence[Path]) -> list[Document]:
+    """Read the documents below `paths`; a line is printed for each file that is left out."""
+    from synth import read_sources
+
+    def left_out(name: str, why: str) -> None:
+        state.err.print(sanitize_line(f"left out {name}: {why}"), style="yellow")
+
+    return read_sources(paths, settings.index.include, settings.index.exclude, left_out)
 
 
 def open_encoder(settings: Settings, state: State) -> Encoder:
@@ -195,3 +188,116 @@ def tell(state: State, folder: Folder, facts: RunFacts) -> None:
         f"({sum(facts.left_out.values()):,} sentences left out, {facts.duplicates_merged:,} merged): "
         f"{folder.propositions}",
     )
+
+
+def tell_small(state: State, model: str) -> None:
+    """Print that a model of this machine is too small to write dialogs, where its size is known and it is."""
+    from server.registry import registered_models
+
+    entry, file = registered_models().get(model), Path(model).expanduser()
+    size = entry.size if entry else file.stat().st_size if file.is_file() else SMALL_BYTES
+    if size < SMALL_BYTES:
+        state.err.print(
+            f"{file.name} is too small for dialogs: models of 1.5 billion parameters or fewer leave every follow-up "
+            "complete, so that a rewriter learns nothing from it. Give --model a larger one, such as "
+            "qwen3-4b-instruct-2507, or the address of a server (http://…/v1). Propositions are fair; `anaphora synth "
+            "--until propositions` makes these alone.",
+            style="yellow",
+        )
+
+
+def have_written(state: State, settings: Settings, paths: Sequence[Path], encoder: Encoder, folder: Folder) -> None:
+    """Have the settings' language model write propositions and dialogs into `folder`.
+
+    Earlier output is kept; only new and changed documents are sent to the model. Raises NoDocuments, SettingsError
+    where there is no model, and ModelFailed.
+    """
+    from synth import Paused, SynthPlan, synthesise
+
+    documents = read_documents(state, settings, paths)
+    with open_task_runner(settings, state, folder) as runner:
+        try:
+            facts = synthesise(documents, SynthPlan(), runner, encoder, folder)
+        except Paused as paused:
+            raise InputError(f"{paused} Run the same command again to go on.") from None
+    state.err.print(f"{facts.propositions:,} propositions from {len(documents):,} documents.")
+
+
+@contextmanager
+def open_task_runner(
+    settings: Settings,
+    state: State,
+    folder: Folder,
+    seed: int = 0,
+    concurrency: int = 0,
+    *,
+    dialogs: bool = True,
+    stop: Callable[[], bool] = lambda: False,
+) -> Iterator[TaskRunner]:
+    """Has the settings' language model answer for the run in `folder`, and shows how far it is.
+
+    The engine starts with the first question and ends with the context. With `dialogs` it is told before that a model
+    is too small for them. Raises SettingsError where the settings name no model.
+    """
+    from server.engines import LocalEngine, NoEngine, open_engine
+    from server.settings import PARALLEL
+    from synth.tasks import Journal, Sampling, TaskRunner
+
+    llm = settings.llm
+    # Whole answers are waited for here, and several requests share the local engine.
+    patient = llm.model_copy(update={"timeout_seconds": max(llm.timeout_seconds, ANSWER_SECONDS)})
+    engine = open_engine(settings.model_copy(update={"llm": patient}))
+    if isinstance(engine, NoEngine):
+        raise SettingsError(
+            "Making propositions and dialogs needs a language model: give --model, such as qwen3-4b-instruct-2507, or "
+            "the address of a server (http://…/v1)."
+        )
+    here = isinstance(engine, LocalEngine)
+    try:
+        name = Path(llm.model).name if here else llm.asked_name
+        if not name:
+            engine.start()
+            name = str(getattr(engine.chat_model(), "model_name", engine.name))
+        sampling = Sampling(name, seed=seed)
+        with ExitStack() as stack:
+
+            def start() -> ChatAsker:
+                from synth.askers import ChatAsker
+
+                if dialogs:
+                    tell_small(state, llm.model)
+                fetch_models(settings, state, encoder=False, reranker=False, llm=True)
+                state.err.print("starting the language model")
+                engine.start()
+                model = engine.chat_model()
+                assert model is not None, "only NoEngine has none"
+                at_once = concurrency or (PARALLEL if here else REMOTE_CONCURRENCY)
+                content = settings.trace.content
+                asker = ChatAsker(
+                    model, sampling, concurrency=at_once, stop=stop, traces=folder.traces, content=content
+                )
+                return stack.enter_context(asker)
+
+            journal = stack.enter_context(Journal(folder.journal))
+            draw = stack.enter_context(stages(state.err))
+
+            def report(now: TaskProgress) -> None:
+                draw(now.step, now.done, now.total)
+
+            yield TaskRunner(journal, sampling, _StartedWhenAsked(start), report=report)
+    finally:
+        engine.stop()
+
+
+class _StartedWhenAsked:
+    """An asker that is made when there is something to ask: a finished run loads no model."""
+
+    def __init__(self, start: Callable[[], ChatAsker]) -> None:
+        self._start = start
+
+    @cached_property
+    def _asker(self) -> ChatAsker:
+        return self._start()
+
+    def ask(self, pending: Sequence[Pending[Any]], record: Record) -> None:
+        self._asker.ask(pending, record)

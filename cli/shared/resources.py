@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from cli.shared.console import bars
 from cli.shared.state import InputError, SettingsError
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from sqlalchemy import Connection
 
     from cli.shared.state import State
     from index.collection import Collection
     from rewriter.protocol import Rewriter
+    from server.access import Circumstances
     from server.chat import ChatService
     from server.chat.loaded_models import Models
     from server.registry import RegisteredModel
     from server.registry.fetching import FetchProgress, Report
     from server.settings import LLMSettings, Settings
     from server.store import Database
+    from server.turn.search import TurnSearch
 
 
 T = TypeVar("T")
@@ -66,15 +69,13 @@ def fetch_models(
     from server.registry.fetching import known
     from server.rewriters import DEFAULT
 
-    if llm:
-        for model in (settings.llm.model, *settings.llm.choices.values()):
-            demand_model(settings.llm.model_copy(update={"model": model}))
+    answering = [settings.llm.model, *settings.llm.choices.values()] if llm else []
+    for model in answering:
+        demand_model(settings.llm.model_copy(update={"model": model}))
     names = [settings.index.encoder] if encoder else []
     if reranker and settings.retrieval.rerank != "never":
         names.append(settings.retrieval.reranker or DEFAULT)
-    if llm:
-        names += [settings.llm.model, *settings.llm.choices.values()]
-    for name in names:
+    for name in names + answering:
         if (name in registered_models() or hub_reference(name)) and not Path(name).exists():
             fetch_told(known(name, settings.home), settings.home, state)
 
@@ -131,16 +132,18 @@ def demand_collection(settings: Settings) -> None:
         )
 
 
-@contextmanager
-def open_database(settings: Settings) -> Iterator[Database]:
+def open_database(settings: Settings) -> closing[Database]:
     """The database. Raises StoreError."""
     from server.store import Database
 
-    database = Database(settings.database_at)
-    try:
-        yield database
-    finally:
-        database.close()
+    return closing(Database(settings.database_at))
+
+
+def audit(connection: Connection, action: str, about: str = "", **more: Unpack[Circumstances]) -> None:
+    """Keep an entry of the audit log on an act of whoever sits at this terminal, within the transaction."""
+    from server.access import account, at_terminal, entry
+
+    account(connection, entry(at_terminal(), action, about, **more))
 
 
 @contextmanager
@@ -148,11 +151,24 @@ def open_collection(settings: Settings, models: Models) -> Iterator[Collection]:
     """The collection named by the settings, as a chat turn opens it. Raises CollectionNotFound."""
     from server.chat.loaded_models import Collections
 
-    collections = Collections(settings, models)
-    try:
+    with closing(Collections(settings, models)) as collections:
         yield collections.get(settings.collection)
-    finally:
-        collections.close()
+
+
+@contextmanager
+def open_search(settings: Settings, state: State) -> Iterator[tuple[Collection, TurnSearch]]:
+    """The collection of the settings and a turn's search in it; models are fetched first. Raises CollectionNotFound."""
+    from server.chat.loaded_models import Models
+    from server.turn.search import TurnSearch
+
+    fetch_models(settings, state, llm=settings.rewriter.kind == "prompted")
+    models = Models(settings)
+    with open_collection(settings, models) as collection, open_rewriter(settings, state) as rewriter:
+        reranker = models.reranker()
+        yield (
+            collection,
+            TurnSearch(collection=lambda _: collection, rewriter=rewriter, settings=settings, reranker=reranker),
+        )
 
 
 @contextmanager

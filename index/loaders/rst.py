@@ -67,9 +67,10 @@ def load(path: Path, document_id: str, max_bytes: int) -> list[Document]:
 def _html(source: str, name: str) -> tuple[str, dict[str, str]]:
     """A page, and its labels with the anchors of the headings that they stand before."""
     from docutils.core import publish_doctree, publish_from_doctree
+    from docutils.parsers.rst import roles
     from docutils.utils import SystemMessage
 
-    _teach_sphinx()
+    roles._roles = dict(_sphinx_roles())  # type: ignore[attr-defined]  # those that another file declared are its own
     settings: dict[str, Any] = {
         "_disable_config": True,
         "embed_stylesheet": False,
@@ -165,8 +166,8 @@ def _reader() -> Any:
 
 
 @cache
-def _teach_sphinx() -> None:
-    """Make Sphinx's names known to docutils' registries, which are the process's own: done once."""
+def _sphinx_roles() -> dict[str, Any]:
+    """Make Sphinx's directives known to docutils' registry, which is the process's own; return its roles."""
     from docutils import nodes
     from docutils.parsers.rst import Directive, directives, roles
 
@@ -218,9 +219,10 @@ def _teach_sphinx() -> None:
 
         def played(
             name: str, rawtext: str, text: str, lineno: int, inliner: Any, options: Any = None, content: Any = None
-        ) -> tuple[list[nodes.Node], list[nodes.Node]]:
+        ) -> Any:
             return [build(text.replace("\x00", ""))], []
 
+        roles.set_implicit_options(played)
         return played
 
     def code(text: str) -> nodes.Node:
@@ -236,10 +238,9 @@ def _teach_sphinx() -> None:
     for names, directive in ((_DROPPED, Dropped), (_SPOKEN, Spoken), (_CODE, Code)):
         for name in names.split():
             directives.register_directive(name, directive)
-    register: Any = roles.register_local_role  # its published type knows of references only
-    for name in _CODE_ROLES.split():
-        register(name, role(code))
-    for name in _WORD_ROLES.split():
-        register(name, role(lambda text: nodes.Text(words(text))))
-    register("doc", role(linked))
-    register("ref", role(labelled))
+    return {
+        **dict.fromkeys(_CODE_ROLES.split(), role(code)),
+        **dict.fromkeys(_WORD_ROLES.split(), role(lambda text: nodes.Text(words(text)))),
+        "doc": role(linked),
+        "ref": role(labelled),
+    }

@@ -194,3 +194,10 @@ def test_labels_lead_from_one_page_to_the_heading_of_another(tmp_path: Path) -> 
         ("Set-Up", "b.rst", "set-it-up"),
         ("the words", "b.rst", ""),
     ]
+
+
+def test_what_one_file_declares_is_unknown_in_the_next(tmp_path: Path) -> None:
+    plain = "Title\n=====\n\nRead :shout:`this` aloud.\n"
+    declaring = plain.replace("Read", ".. role:: shout\n\nRead")
+    assert "Read this aloud." in loaded(tmp_path, declaring).text
+    assert "Read :shout:`this` aloud." in loaded(tmp_path, plain).text

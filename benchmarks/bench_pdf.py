@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from index.loaders.pdf import load
+from index.loaders import load
 
 
 def pdfium(path: Path) -> int:
@@ -45,7 +45,7 @@ def main() -> None:
     paths = sorted(options.folder.rglob("*.pdf"))[:: options.every]
     ways: dict[str, Callable[[Path], object]] = {
         "pdfium's text alone": pdfium,
-        "loader": lambda path: load(path, path.name, 1 << 30),
+        "loader": lambda path: load(path, path.name, 1024),
     }
     if (other := peer()) is not None:
         ways["pdfminer.six"] = other

@@ -10,7 +10,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate, groupby, pairwise
+from operator import itemgetter
 from statistics import median
 from typing import TypeAlias
 
@@ -42,10 +43,6 @@ Strip: TypeAlias = tuple[float, float]
 """Left and right edge of a gutter."""
 
 
-def gutter_of(lines: Sequence[TextLine]) -> Strip | None:
-    return _gutter(lines, *_edges(lines)) if 0 < len(lines) <= MOST_LINES else None
-
-
 def usual_gutter(strips: Iterable[Strip | None]) -> Strip | None:
     """The gutter of most pages, where it stands at one place on at least two."""
     gutters = [gutter for gutter in strips if gutter is not None]
@@ -69,23 +66,11 @@ def columns_of(lines: Sequence[TextLine], gutter: Strip | None, usual: Strip | N
         gutter = usual
     if gutter is None:
         return [Column(x0, x1, rows_of(lines))]
-    crossing = sorted((line for line in lines if _crosses(line, *gutter)), key=lambda line: line.middle)
-    rest = sorted((line for line in lines if not _crosses(line, *gutter)), key=lambda line: line.middle)
+    placed = sorted(((_crosses(line, *gutter), line) for line in lines), key=lambda pair: (pair[1].middle, pair[0]))
     columns: list[Column] = []
-    at = 0
-    for n in range(len(crossing) + 1):
-        until = crossing[n].middle if n < len(crossing) else float("inf")
-        band: list[TextLine] = []
-        while at < len(rest) and rest[at].middle <= until:
-            band.append(rest[at])
-            at += 1
-        if band:
-            columns += _band(band, gutter)
-        if n < len(crossing):
-            if columns and columns[-1].x0 <= gutter[0] and columns[-1].x1 >= gutter[1] and not band:
-                columns[-1].rows.append([crossing[n]])
-            else:
-                columns.append(Column(x0, x1, [[crossing[n]]]))
+    for crossing, pairs in groupby(placed, key=itemgetter(0)):
+        band = [line for _, line in pairs]
+        columns += [Column(x0, x1, [[line] for line in band])] if crossing else _band(band, gutter)
     return columns
 
 
@@ -95,12 +80,10 @@ def _edges(lines: Sequence[TextLine]) -> Strip:
 
 def _usable(lines: Sequence[TextLine], left: float, right: float) -> bool:
     """Whether the gutter of other pages parts this page too."""
-    if right - left < _STEP:
-        return False
-    crossing = [line for line in lines if _crosses(line, left, right)]
+    crossing = sum(_crosses(line, left, right) for line in lines)
     before = sum(line.x1 <= (left + right) / 2 for line in lines)
     after = sum(line.x0 >= (left + right) / 2 for line in lines)
-    return min(before, after) >= _LEAST_ROWS and len(crossing) <= 0.2 * len(lines)
+    return right - left >= _STEP and min(before, after) >= _LEAST_ROWS and crossing <= 0.2 * len(lines)
 
 
 def _crosses(line: TextLine, left: float, right: float) -> bool:
@@ -150,8 +133,11 @@ def _names(lines: Sequence[TextLine]) -> float:
     return 0.0
 
 
-def _gutter(lines: Sequence[TextLine], x0: float, x1: float) -> Strip | None:
+def gutter_of(lines: Sequence[TextLine]) -> Strip | None:
     """The strip that most neighbouring lines leave between them, if there is running text on both sides of it."""
+    if not 0 < len(lines) <= MOST_LINES:
+        return None
+    x0, x1 = _edges(lines)
     height = median(line.height for line in lines)
     if not 12 * height <= x1 - x0 <= _WIDEST:
         return None
@@ -214,7 +200,7 @@ _SHARE = 0.3  # of the pages that a running line stands on
 _DIGITS = re.compile(r"\d+|\b[ivxlc]+\b")
 _PAGE = re.compile(r"(?:page|p\.|seite)?\W*#\W*(?:(?:of|von|/)\W*#\W*)?")
 _IMPRINT = re.compile(r"(?i)©|\(c\) ?\d{4}|copyright|proceedings|\bpp?\.? ?\d|pages? \d|\bvol(ume|\.)|\bdoi\b|arxiv")
-_EDGE_ROWS = 3
+_EDGE_ROWS = 6
 CAPTION = re.compile(
     r"(?i:fig(?:ure|\.)?|table|tab\.|listing|algorithm)\s*\d+\s*[.:)|–—-]|(?:Figure|Table|FIGURE|TABLE)\s+\d+(?:\s+(?=[A-Z])|$)"
 )
@@ -247,57 +233,58 @@ def running_lines(every: Sequence[Sequence[TextLine]], pages: Sequence[PageWords
     exact: Counter[tuple[bool, str]] = Counter()
     places: Counter[tuple[bool, int]] = Counter()
     outermost: Counter[str] = Counter()
-    edges: list[list[tuple[bool, str, TextLine]]] = []
+    sheets = list[tuple[list[tuple[bool, str, TextLine]], list[TextLine], PageWords]]()
     for lines, page in zip(every, pages, strict=True):
-        own: list[tuple[bool, str, TextLine]] = []
         ordered = sorted(lines, key=lambda line: line.middle)
-        for top, some in ((True, ordered[: 2 * _EDGE_ROWS]), (False, ordered[-2 * _EDGE_ROWS :])):
-            for line in some:
-                if (line.y1 < _EDGE * page.height) if top else (line.y0 > (1 - _EDGE) * page.height):
-                    own.append((top, _DIGITS.sub("#", line.text.lower()), line))
-            for line in some[:_OUTERMOST] if top else some[-_OUTERMOST:]:
-                outermost[_counted(line.text)] += 1
-        edges.append(own)
+        own = [
+            (top, _without_numbers(line.text), line)
+            for top, outer in ((True, ordered[:_EDGE_ROWS]), (False, ordered[-_EDGE_ROWS:]))
+            for line in outer
+            if (line.y1 < _EDGE * page.height if top else line.y0 > (1 - _EDGE) * page.height)
+        ]
+        sheets.append((own, ordered, page))
         counts.update({(top, text) for top, text, _ in own})
         exact.update({(top, line.text) for top, _, line in own})
-        places.update(
-            {
-                (top, _place(line))
-                for top, _, line in own
-                if not _page_number(line) and _at_margin(line, lines, page, body, top)
-            }
-        )
+        margin = [
+            (top, line) for top, _, line in own if not _page_number(line) and _at_margin(line, lines, page, body, top)
+        ]
+        places.update({(top, _place(line)) for top, line in margin})
+        outermost.update(_counted(line.text) for line in _ends(ordered))
     often = {text for text, count in outermost.items() if len(pages) > 3 and count * 2 >= len(pages)}
     least = max(2, _SHARE * len(pages))
     running: set[int] = set()
-    for own, lines, page in zip(edges, every, pages, strict=True):
-        ids: set[int] = set()
+    for own, ordered, page in sheets:
+        ids = {id(line) for line in _ends(ordered) if _counted(line.text) in often}
         for top, text, line in own:
-            repeated = counts[top, text] >= least or (counts[top, text] >= 3 and len(text) > 12)
+            count = counts[top, text]
             # Only its numbers tell a step of a manual from the one on the next page: it is no running head.
-            repeated = repeated and (
-                exact[top, line.text] * 2 > counts[top, text]
-                or bool(_PAGE.fullmatch(text))
-                or _alone(line, lines, top, 0.5)
+            repeated = (count >= least or (count >= 3 and len(text) > 12)) and (
+                exact[top, line.text] * 2 > count or _PAGE.fullmatch(text) or _alone(line, ordered, top, 0.5)
             )
             # What stands on one page alone, such as the imprint of the first, is told elsewhere by nothing: it is kept.
             usual = len(pages) < 3 or places[top, _place(line)] * 2 > len(pages) or _page_number(line)
-            if repeated or (usual and _at_margin(line, lines, page, body, top)):
+            if repeated or (usual and _at_margin(line, ordered, page, body, top)):
                 ids.add(id(line))
                 if not _page_number(line):  # what stands between it and the edge belongs to it
                     ids.update(id(other) for is_top, _, other in own if is_top == top and _further(other, line, top))
-        outer = sorted(lines, key=lambda line: line.middle)
-        ends = [*outer[:_OUTERMOST], *outer[-_OUTERMOST:]] if len(outer) >= 2 * _OUTERMOST else outer
-        ids.update(id(line) for line in ends if _counted(line.text) in often)
         # Never most of a page: the outermost go first, from both sides.
-        depths = {id(line): min(n, len(outer) - 1 - n) for n, line in enumerate(outer)}
-        running.update(sorted(ids, key=depths.__getitem__)[: len(lines) // 2])
+        depths = {id(line): min(n, len(ordered) - 1 - n) for n, line in enumerate(ordered)}
+        running.update(sorted(ids, key=depths.__getitem__)[: len(ordered) // 2])
     return running
+
+
+def _ends(ordered: Sequence[TextLine]) -> Sequence[TextLine]:
+    """The outermost lines of a page."""
+    return [*ordered[:_OUTERMOST], *ordered[-_OUTERMOST:]] if len(ordered) >= 2 * _OUTERMOST else ordered
+
+
+def _without_numbers(text: str) -> str:
+    return _DIGITS.sub("#", text.lower())
 
 
 def _counted(text: str) -> str:
     """A line as it is counted wherever it stands: of page numbers alone the number is nothing."""
-    plain = _DIGITS.sub("#", text.lower())
+    plain = _without_numbers(text)
     return plain if _PAGE.fullmatch(plain) else text
 
 

@@ -127,11 +127,12 @@ def compose(regions: Sequence[Region], outline: Sequence[Heading]) -> Composed:
             writer.add(region)
             continue
         writer.close(path)
-        writer.heading(region)
+        writer.add(region)
+        writer.flush()  # a heading is in no section
         if level == 0:
             title = title or words
-            continue
-        path = [*(step for step in path if step[0] < level), (level, words)]
+        else:
+            path = [*(step for step in path if step[0] < level), (level, words)]
     writer.close(path)
     return Composed(writer.text, tuple(writer.sections), title)
 
@@ -219,19 +220,14 @@ class _Composer:
                 piece.before = before
                 self._pieces.append(piece)
 
-    def heading(self, region: Region) -> None:
-        """Write a region that is in no section."""
-        self.add(region)
-        self._flush()
-
     def close(self, path: Sequence[tuple[int, str]]) -> None:
         """End the section at hand."""
-        placed = self._flush()
-        if placed:
+        if placed := self.flush():
             heading = tuple(words for _, words in path)
             self.sections.append(Section(heading, placed[0].start, placed[-1].end, placed[0].page, placed=placed))
 
-    def _flush(self) -> tuple[PlacedText, ...]:
+    def flush(self) -> tuple[PlacedText, ...]:
+        """Write the pieces at hand, and tell where they stand."""
         placed: list[PlacedText] = []
         for piece in self._pieces:
             self._at += len(piece.before)

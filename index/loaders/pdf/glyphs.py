@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -27,7 +28,6 @@ _BOLD = ("bold", "black", "heavy", "cmbx", "demi", "-medi")
 # A rule is at most this thick, and at least this long, in points.
 _THIN = 2.5
 _SHORT = 8.0
-_EIGHTH = math.pi / 4
 
 
 @dataclass(slots=True)
@@ -67,18 +67,13 @@ def read_page(page: PdfPage, most_characters: int) -> PageWords:
     width, height = page.get_size()
     page_words = PageWords(width, height)
     visible = _shown(page)
-    textpage = page.get_textpage()
-    try:
-        by_angle: dict[int, list[PageWord]] = {}
+    by_angle = defaultdict[int, list[PageWord]](list)
+    with closing(page.get_textpage()) as textpage:
         for angle, word in _words(textpage.raw, min(textpage.count_chars(), most_characters), visible):
-            by_angle.setdefault(angle, []).append(word)
-    finally:
-        textpage.close()
-    # A page's text runs as most of its characters do.
-    turn = -page.get_rotation() // 90 % 4
-    upright = (4 - turn) % 4 if by_angle else 0
-    page_words.words = by_angle.pop(upright, [])
+            by_angle[angle].append(word)
+    page_words.words = by_angle.pop(page.get_rotation() // 90, [])
     page_words.aside = [word for words in by_angle.values() for word in words]
+    # A page's text runs as most of its characters do.
     if len(page_words.aside) > 4 * len(page_words.words):
         page_words.words, page_words.aside = page_words.aside, page_words.words
     for kind, box in _objects(page):
@@ -89,18 +84,12 @@ def read_page(page: PdfPage, most_characters: int) -> PageWords:
 def _shown(page: PdfPage) -> Callable[[float, float, float, float], Rectangle]:
     """From left, bottom, right, top in the file's space to the page as it is shown."""
     left, bottom, right, top = page.get_bbox()
-    rotation = page.get_rotation()
-
-    def shown(x0: float, y0: float, x1: float, y1: float) -> Rectangle:
-        if rotation == 90:
-            return y0 - bottom, x0 - left, y1 - bottom, x1 - left
-        if rotation == 180:
-            return right - x1, y0 - bottom, right - x0, y1 - bottom
-        if rotation == 270:
-            return top - y1, right - x1, top - y0, right - x0
-        return x0 - left, top - y1, x1 - left, top - y0
-
-    return shown
+    return {
+        0: lambda x0, y0, x1, y1: (x0 - left, top - y1, x1 - left, top - y0),
+        90: lambda x0, y0, x1, y1: (y0 - bottom, x0 - left, y1 - bottom, x1 - left),
+        180: lambda x0, y0, x1, y1: (right - x1, y0 - bottom, right - x0, y1 - bottom),
+        270: lambda x0, y0, x1, y1: (top - y1, right - x1, top - y0, right - x0),
+    }[page.get_rotation()]
 
 
 def _words(
@@ -111,56 +100,54 @@ def _words(
 
     rect = pdfium.FS_RECTF()
     target = ctypes.byref(rect)
-    unicode, loose = pdfium.FPDFText_GetUnicode, pdfium.FPDFText_GetLooseCharBox
-    name = ctypes.create_string_buffer(128)
-    flags = ctypes.c_int()
+    name, flags = ctypes.create_string_buffer(128), ctypes.c_int()
     bold_names: dict[bytes, bool] = {}
-    letters: list[str] = []
+    word = ""
     angle, bold = 0, False
-    box = (0.0, 0.0, 0.0, 0.0)
+    x0 = y0 = x1 = y1 = left = bottom = right = top = 0.0
+    for at, letter in _letters(raw, count):
+        blank = apart = letter.isspace() or letter < " "
+        if not blank:
+            pdfium.FPDFText_GetLooseCharBox(raw, at, target)
+            left, bottom, right, top = rect.left, rect.bottom, rect.right, rect.top
+            size = y1 - y0
+            apart = angle == 0 and (
+                bottom > y1 - 0.3 * size or top < y0 + 0.3 * size or left > x1 + 0.5 * size or left < x0 - size
+            )
+        if word and apart:
+            yield angle, PageWord(word, *visible(x0, y0, x1, y1), bold)
+            word = ""
+        if word:
+            word += letter
+            x0, y0, x1, y1 = min(x0, left), min(y0, bottom), max(x1, right), max(y1, top)
+        elif not blank:
+            word = letter
+            x0, y0, x1, y1 = left, bottom, right, top
+            angle = round(pdfium.FPDFText_GetCharAngle(raw, at) / (math.pi / 2)) % 4
+            length = pdfium.FPDFText_GetFontInfo(raw, at, name, 128, ctypes.byref(flags))
+            key = name.raw[: max(0, min(length, 128) - 1)]
+            if key not in bold_names:
+                lower = key.decode("latin-1").lower()
+                bold_names[key] = any(mark in lower for mark in _BOLD) or bool(flags.value & 1 << 18)
+            bold = bold_names[key]
+    if word:
+        yield angle, PageWord(word, *visible(x0, y0, x1, y1), bold)
+
+
+def _letters(raw: ctypes.c_void_p, count: int) -> Iterator[tuple[int, str]]:
+    """Each character with its number, halves of a pair joined."""
+    from pypdfium2 import raw as pdfium
+
     high = 0
     for at in range(count):
-        code = unicode(raw, at)
+        code = pdfium.FPDFText_GetUnicode(raw, at)
         if 0xD800 <= code < 0xDC00:
             high = code
             continue
         if 0xDC00 <= code < 0xE000 and high:
             code, high = 0x10000 + ((high - 0xD800) << 10) + code - 0xDC00, 0
-        letter = "-" if code in _HYPHENS else chr(code) if code < 0x110000 and not 0xD800 <= code < 0xE000 else "\ufffd"
-        blank = letter.isspace() or letter < " "
-        if not blank:
-            loose(raw, at, target)
-            left, bottom, right, top = rect.left, rect.bottom, rect.right, rect.top
-        if letters:
-            x0, y0, x1, y1 = box
-            if not blank and angle == 0:
-                size = y1 - y0
-                blank = bottom > y1 - 0.3 * size or top < y0 + 0.3 * size or left > x1 + 0.5 * size or left < x0 - size
-                split = blank
-            else:
-                split = False
-            if blank:
-                yield angle, PageWord("".join(letters), *visible(*box), bold)
-                letters = []
-                if not split:
-                    continue
-            else:
-                letters.append(letter)
-                box = (min(x0, left), min(y0, bottom), max(x1, right), max(y1, top))
-                continue
-        if letter.isspace() or letter < " ":
-            continue
-        letters = [letter]
-        box = (left, bottom, right, top)
-        angle = round(pdfium.FPDFText_GetCharAngle(raw, at) / (2 * _EIGHTH)) % 4
-        length = pdfium.FPDFText_GetFontInfo(raw, at, name, 128, ctypes.byref(flags))
-        key = name.raw[: max(0, min(length, 128) - 1)]
-        if key not in bold_names:
-            lower = key.decode("latin-1").lower()
-            bold_names[key] = any(mark in lower for mark in _BOLD) or bool(flags.value & 1 << 18)
-        bold = bold_names[key]
-    if letters:
-        yield angle, PageWord("".join(letters), *visible(*box), bold)
+        lone = 0xD800 <= code < 0xE000 or code >= 0x110000
+        yield at, "-" if code in _HYPHENS else "\ufffd" if lone else chr(code)
 
 
 def _objects(page: PdfPage) -> Iterator[tuple[str, Rectangle]]:
@@ -330,26 +317,24 @@ def _follows(last: PageWord, word: PageWord) -> bool:
 def _joined(lines: list[TextLine]) -> list[TextLine]:
     """Runs that the file draws apart though they stand side by side, such as a word in another font."""
     lines.sort(key=lambda line: (line.x0, line.y0))
-    by_band: dict[int, list[TextLine]] = {}
+    by_band = defaultdict[int, list[int]](list)
     merged: list[TextLine] = []
     for line in lines:
         best = None
         for band in range(int(line.y0 // 20) - 1, int(line.y1 // 20) + 2):
-            for other in by_band.get(band, ()):
+            for n in by_band.get(band, ()):
+                other = merged[n]
                 gap = line.x0 - other.x1
                 height = max(other.height, line.height)
                 if height > _TALL * min(other.height, line.height):
                     height = min(other.height, line.height)  # a sign's box reaches far into the lines around it
                 if -0.5 * height <= gap <= _NEAR * height and overlap(other.y0, other.y1, line.y0, line.y1) >= 0.6:
-                    best = other
+                    best = n
         if best is None:
+            by_band[int(line.y0 // 20)].append(len(merged))
             merged.append(line)
-            by_band.setdefault(int(line.y0 // 20), []).append(line)
-            continue
-        whole = line_of([*best.words, *line.words])
-        best.words, best.x0, best.y0, best.x1, best.y1, best.height = (
-            whole.words, whole.x0, whole.y0, whole.x1, whole.y1, whole.height,
-        )  # fmt: skip
+        else:
+            merged[best] = line_of([*merged[best].words, *line.words])
     return merged
 
 

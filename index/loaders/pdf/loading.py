@@ -8,7 +8,7 @@ import re
 import threading
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -49,11 +49,7 @@ _REASONS = {
 
 
 def load(
-    path: Path,
-    document_id: str,
-    max_bytes: int,
-    warn: Callable[[str], None] = lambda _: None,
-    recogniser: Recogniser | None = None,
+    path: Path, document_id: str, max_bytes: int, warn: Callable[[str], None], recogniser: Recogniser | None
 ) -> list[Document]:
     """One document with a section below each heading.
 
@@ -77,7 +73,11 @@ def load(
                 + ("no text was recognised in them" if content.recognised else recogniser.lacking)
             )
         if content.pictures:
-            warn(_unread(path.name, content.pictures, len(pdf), recogniser))
+            listed = ", ".join(map(str, content.pictures[:_SHOWN])) + (", …" if len(content.pictures) > _SHOWN else "")
+            warn(
+                f"{path.name}: {len(content.pictures)} of {len(pdf)} pages are pictures without text ({listed}) and "
+                f"were not read; {recogniser.lacking}"
+            )
     if content.recognised:
         metadata["recognised_pages"] = content.recognised
     if references := "\n".join(reference_list(content.regions)):
@@ -137,58 +137,48 @@ def drawn(path: Path, page: int, width: int, max_bytes: int) -> dict[str, object
 @contextmanager
 def opened_pdf(path: Path, max_bytes: int) -> Iterator[PdfDocument]:
     """A file, open; nobody else in this process uses pdfium meanwhile. Raises LoadError."""
-    with _LOCK:
-        yield from _opened(path, max_bytes)
-
-
-def _opened(path: Path, max_bytes: int) -> Iterator[PdfDocument]:
     import pypdfium2
 
-    data = read_bytes(path, max_bytes)
-    try:
-        pdf = pypdfium2.PdfDocument(data)
-    except pypdfium2.PdfiumError as error:
-        reason = _REASONS.get(getattr(error, "err_code", 0), _REASONS[6])
-        raise LoadError(f"{path.name} cannot be read as PDF: {reason}") from error
-    try:
-        if len(pdf) > _MAX_PAGES:
-            raise LoadError(f"{path.name} has {len(pdf)} pages, above the limit of {_MAX_PAGES}: split it")
-        yield pdf
-    finally:
-        pdf.close()
+    with _LOCK:
+        data = read_bytes(path, max_bytes)
+        try:
+            pdf = pypdfium2.PdfDocument(data)
+        except pypdfium2.PdfiumError as error:
+            reason = _REASONS.get(getattr(error, "err_code", 0), _REASONS[6])
+            raise LoadError(f"{path.name} cannot be read as PDF: {reason}") from error
+        with closing(pdf):
+            if len(pdf) > _MAX_PAGES:
+                raise LoadError(f"{path.name} has {len(pdf)} pages, above the limit of {_MAX_PAGES}: split it")
+            yield pdf
 
 
 def _content(pdf: PdfDocument, name: str, recogniser: Recogniser) -> PdfContent:
-    outline = list(_outline(pdf))
-    named = {(entry.page + 1, heading_key(entry.words)) for entry in outline}
-    pictures: list[int] = []
-    recognised: list[int] = []
-    pages = list(_pages(pdf, name, recogniser, pictures, recognised))
-    return PdfContent(regions_of(pages, named), outline, pictures, len(recognised))
-
-
-def _pages(
-    pdf: PdfDocument, name: str, recogniser: Recogniser, pictures: list[int], recognised: list[int]
-) -> Iterator[PageWords]:
-    """The words of each page; the numbers of those that are pictures go into `pictures` or, read, into `recognised`."""
     import pypdfium2
 
-    total, until = 0, recogniser.until()
+    outline = list(_outline(pdf))
+    pages: list[PageWords] = []
+    pictures: list[int] = []
+    total, recognised, until = 0, 0, recogniser.until()
     for number in range(len(pdf)):
         try:
             page = pdf[number]
             words = read_page(page, _MAX_CHARACTERS - total)
             if words.images and not words.words and not words.aside:
-                (recognised if recogniser.read(page, words, until) else pictures).append(number + 1)
+                if recogniser.read(page, words, until):
+                    recognised += 1
+                else:
+                    pictures.append(number + 1)
             page.close()
         except pypdfium2.PdfiumError as error:
             raise LoadError(
                 f"{name} is broken on page {number + 1} ({error}): open it in a viewer and print it to a new PDF"
             ) from error
+        pages.append(words)
         total += sum(len(word.text) for word in words.words)
         if total >= _MAX_CHARACTERS:
             raise LoadError(f"{name} holds more than {_MAX_CHARACTERS:,} characters of text: split it")
-        yield words
+    named = {(entry.page + 1, heading_key(entry.words)) for entry in outline}
+    return PdfContent(regions_of(pages, named), outline, pictures, recognised)
 
 
 def _outline(pdf: PdfDocument) -> Iterator[Heading]:
@@ -199,14 +189,6 @@ def _outline(pdf: PdfDocument) -> Iterator[Heading]:
         words = one_line(clean(entry.get_title() or ""), 200)
         if page is not None and words and not _PAGE_NAME.fullmatch(words):
             yield Heading(entry.level, page, words)
-
-
-def _unread(name: str, pictures: Sequence[int], pages: int, recogniser: Recogniser) -> str:
-    listed = ", ".join(map(str, pictures[:_SHOWN])) + (", …" if len(pictures) > _SHOWN else "")
-    return (
-        f"{name}: {len(pictures)} of {pages} pages are pictures without text ({listed}) and were not read; "
-        + recogniser.lacking
-    )
 
 
 def _title(named: str, printed: str, regions: Sequence[Region]) -> str:

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from statistics import median
 from typing import Literal, TypeAlias
 
@@ -108,14 +108,13 @@ def regions_of(pages: Sequence[PageWords], named: Set[tuple[int, str]] = frozens
     gutters = list(map(gutter_of, flow))
     usual = usual_gutter(gutters)
     regions: list[Region] = []
-    for number, page in enumerate(pages):
-        edge = [line for line in every[number] if id(line) in running]
-        regions += _edges(edge, number + 1, page, top=True)
-        regions += _page(columns_of(flow[number], gutters[number], usual), number + 1, page, body)
-        regions += _edges(edge, number + 1, page, top=False)
+    for number, (page, lines, columns_lines, gutter) in enumerate(zip(pages, every, flow, gutters, strict=True), 1):
+        edge = [line for line in lines if id(line) in running]
+        regions += _edges(edge, number, page, top=True)
+        regions += _page(columns_of(columns_lines, gutter, usual), number, page, body)
+        regions += _edges(edge, number, page, top=False)
         if page.aside:
-            aside = lines_of(page.aside)
-            regions.append(_region("other", number + 1, aside))
+            regions.append(_region("other", number, lines_of(page.aside)))
     _titled(regions)
     _without_references(regions)
     return list(_floated(regions))
@@ -173,30 +172,20 @@ def _column(
     leading = min(leading, _WIDEST_LEADING * body.height)  # a few lines far apart are no text
     shape = _Shape(left, right, leading)
     small = _footnotes(plain, page, body)
-    gathered: list[TextLine] = []
-    kind: Kind = "text"
-    for n, line in enumerate(lines):
+    groups: list[tuple[Kind, list[TextLine]]] = []
+    for above, line, below in zip([None, *lines], lines, [*lines[1:], None], strict=False):
         if line.rows:
-            if gathered:
-                yield _done(kind, number, gathered, body)
-                gathered = []
-            kind = "text"
-            yield Region("table", number, [line], line.box, rows=line.rows)
-            continue
-        above = gathered[-1] if gathered else None
-        if id(line) in small:
-            own: Kind = "footnote"
+            own: Kind = "table"
+        elif id(line) in small:
+            own = "footnote"
         elif (number, heading_key(line.text)) in body.named:
             own = "title"
         else:
-            own = _kind(line, lines[n - 1] if n else None, lines[n + 1] if n + 1 < len(lines) else None, body, shape)
-        if above is not None and _breaks(kind, own, above, line, shape):
-            yield _done(kind, number, gathered, body)
-            gathered = []
-        if not gathered:
-            kind = own
-        gathered.append(line)
-    if gathered:
+            own = _kind(line, above, below, body, shape)
+        if not groups or "table" in (own, groups[-1][0]) or _breaks(groups[-1][0], own, groups[-1][1][-1], line, shape):
+            groups.append((own, []))
+        groups[-1][1].append(line)
+    for kind, gathered in groups:
         yield _done(kind, number, gathered, body)
 
 
@@ -209,15 +198,11 @@ def _numbered_together(row: list[TextLine]) -> list[TextLine]:
 
 def _footnotes(lines: Sequence[TextLine], page: PageWords, body: Body) -> set[int]:
     """The ids of the lines in small print at the foot of a column, from the first that begins as a footnote."""
-    small: list[TextLine] = []
-    for line in reversed(lines):
-        if line.height > 0.93 * body.height or line.y0 < 0.4 * page.height:
-            break
-        small.insert(0, line)
-    for n, line in enumerate(small):
-        if FOOTNOTE.match(line.text) and not CAPTION.match(line.text):
-            return {id(line) for line in small[n:]}
-    return set()
+    small = list(
+        takewhile(lambda line: line.height <= 0.93 * body.height and line.y0 >= 0.4 * page.height, lines[::-1])
+    )
+    begins = (n for n, line in enumerate(small, 1) if FOOTNOTE.match(line.text) and not CAPTION.match(line.text))
+    return {id(line) for line in small[: max(begins, default=0)]}
 
 
 def _kind(line: TextLine, above: TextLine | None, below: TextLine | None, body: Body, shape: _Shape) -> Kind:
@@ -308,8 +293,10 @@ def _breaks(kind: Kind, own: Kind, above: TextLine, line: TextLine, shape: _Shap
 
 
 def _done(kind: Kind, number: int, lines: list[TextLine], body: Body) -> Region:
-    region = _region(kind, number, list(lines))
-    if kind == "title":
+    region = _region(kind, number, lines)
+    if kind == "table":
+        region.rows = lines[0].rows
+    elif kind == "title":
         text = region.text
         if len(text) > _LONGEST_HEADING * 1.5 or len(lines) > 4 or not re.search(r"[^\W\d_]{2}", text):
             region.kind = "text"
@@ -421,30 +408,17 @@ def _floated(regions: Sequence[Region]) -> Iterator[Region]:
     last: Region | None = None
     usual = median([_size(region) for region in regions if region.kind == "text" for _ in region.lines] or [0.0])
     for region in regions:
-        if last is not None and _is_label(region, usual):
+        if last is not None and (region.kind not in ("text", "title", "reference") or _is_label(region, usual)):
             waiting.append(region)
-        elif region.kind == "text":
-            if last is not None and (
-                _broken(last.lines[-1].text, region.lines[0].text)
-                or ((region.opens or waiting) and _goes_on(last, region))
-            ):
-                region.goes_on = True
-                yield region
-                last = region
-                continue
+            continue
+        if last is not None and region.kind == "text":
+            broken = _broken(last.lines[-1].text, region.lines[0].text)
+            region.goes_on = broken or bool((region.opens or waiting) and _goes_on(last, region))
+        if not region.goes_on:
             yield from waiting
             waiting = []
-            yield region
-            last = region
-        elif region.kind in ("title", "reference"):
-            yield from waiting
-            waiting = []
-            yield region
-            last = None
-        elif last is not None:
-            waiting.append(region)
-        else:
-            yield region
+        yield region
+        last = region if region.kind == "text" else None
     yield from waiting
 
 

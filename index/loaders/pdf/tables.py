@@ -7,9 +7,12 @@ lists whose marks stand apart, formulas.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from statistics import median
+from typing import NamedTuple
 
 from index.loaders.pdf.glyphs import PageWord, Rectangle, TableCell, TextLine, around, line_of, lines_of, rows_of
 
@@ -30,38 +33,33 @@ def ruled(words: Sequence[PageWord], rules: Sequence[Rectangle]) -> tuple[list[P
     """The words outside of ruled tables, and the tables, each as a line."""
     tables: list[TextLine] = []
     rest = list(words)
-    for grid in _grids(rules[:_MOST_RULES]):
-        table = _filled(grid, rest)
+    for down, across in _grids(rules[:_MOST_RULES]):
+        table = _filled(down, across, rest)
         if table is not None:
-            line, used = table
-            tables.append(line)
+            tables.append(table)
+            used = set(map(id, table.words))
             rest = [word for word in rest if id(word) not in used]
     return rest, tables
 
 
-class _Grid:
-    """Rules that meet: where they run, and which of them parts two neighbouring cells."""
+class _Rule(NamedTuple):
+    """A rule along one direction: where it stands across it, and from where to where it runs."""
 
-    def __init__(self, across: list[Rectangle], down: list[Rectangle]) -> None:
-        self._down = down
-        self._across = across
-        self.xs = _steps((rule[0] + rule[2]) / 2 for rule in down)
-        self.ys = _steps((rule[1] + rule[3]) / 2 for rule in across)
-        # A table whose outermost rules are left out on the sides still ends where its rules do.
-        if across:
-            self.xs = _steps([*self.xs, min(rule[0] for rule in across), max(rule[2] for rule in across)])
-        if down:
-            self.ys = _steps([*self.ys, min(rule[1] for rule in down), max(rule[3] for rule in down)])
+    at: float
+    start: float
+    end: float
 
-    def parted(self, x: float, y0: float, y1: float) -> bool:
-        """Whether an upright rule at x stands between y0 and y1."""
-        middle = (y0 + y1) / 2
-        return any(abs((r[0] + r[2]) / 2 - x) <= _MEET and r[1] - _MEET <= middle <= r[3] + _MEET for r in self._down)
 
-    def floored(self, y: float, x0: float, x1: float) -> bool:
-        """Whether a level rule at y lies between x0 and x1."""
-        middle = (x0 + x1) / 2
-        return any(abs((r[1] + r[3]) / 2 - y) <= _MEET and r[0] - _MEET <= middle <= r[2] + _MEET for r in self._across)
+def _edges_of(rules: Sequence[_Rule], crossing: Sequence[_Rule]) -> list[float]:
+    """Where the cells of a grid part. A table without its outermost rules still ends where the crossing ones do."""
+    at = _steps(rule.at for rule in rules)
+    return _steps([*at, min(rule.start for rule in crossing), max(rule.end for rule in crossing)])
+
+
+def _parted(rules: Sequence[_Rule], at: float, start: float, end: float) -> bool:
+    """Whether a rule stands at this place between start and end."""
+    middle = (start + end) / 2
+    return any(abs(r.at - at) <= _MEET and r.start - _MEET <= middle <= r.end + _MEET for r in rules)
 
 
 def _steps(values: Iterable[float]) -> list[float]:
@@ -72,21 +70,18 @@ def _steps(values: Iterable[float]) -> list[float]:
     return steps
 
 
-def _grids(rules: Sequence[Rectangle]) -> list[_Grid]:
-    """Groups of rules that touch each other, with at least one upright rule within."""
+def _grids(rules: Sequence[Rectangle]) -> Iterator[tuple[list[_Rule], list[_Rule]]]:
+    """Upright and level rules that touch each other, at least one of each."""
     groups: list[list[Rectangle]] = []
     for rule in sorted(rules, key=lambda rule: (rule[1], rule[0])):
         touching = [group for group in groups if any(_touch(rule, other) for other in group)]
         merged = [rule, *(other for group in touching for other in group)]
         groups = [group for group in groups if not any(group is other for other in touching)] + [merged]
-    grids = []
     for group in groups:
-        across = [rule for rule in group if rule[2] - rule[0] >= rule[3] - rule[1]]
-        down = [rule for rule in group if rule[2] - rule[0] < rule[3] - rule[1]]
-        grid = _Grid(across, down)
-        if across and down and len(grid.xs) * len(grid.ys) <= _MOST_CELLS:
-            grids.append(grid)
-    return grids
+        down = [_Rule((x0 + x1) / 2, y0, y1) for x0, y0, x1, y1 in group if x1 - x0 < y1 - y0]
+        across = [_Rule((y0 + y1) / 2, x0, x1) for x0, y0, x1, y1 in group if x1 - x0 >= y1 - y0]
+        if across and down:
+            yield down, across
 
 
 def _touch(first: Rectangle, other: Rectangle) -> bool:
@@ -98,10 +93,10 @@ def _touch(first: Rectangle, other: Rectangle) -> bool:
     )
 
 
-def _filled(grid: _Grid, words: Sequence[PageWord]) -> tuple[TextLine, set[int]] | None:
-    """The table in a grid and the ids of its words; None where it parts no words."""
-    xs, ys = grid.xs, grid.ys
-    if len(xs) < 2 or len(ys) < 3 or (len(xs) < 3 and len(ys) < 3):
+def _filled(down: Sequence[_Rule], across: Sequence[_Rule], words: Sequence[PageWord]) -> TextLine | None:
+    """The table in a grid; None where it parts no words."""
+    xs, ys = _edges_of(down, across), _edges_of(across, down)
+    if len(xs) < 2 or len(ys) < 3 or len(xs) * len(ys) > _MOST_CELLS:
         return None
     inside = [
         word
@@ -109,30 +104,27 @@ def _filled(grid: _Grid, words: Sequence[PageWord]) -> tuple[TextLine, set[int]]
         if xs[0] - _MEET <= (word.x0 + word.x1) / 2 <= xs[-1] + _MEET
         and ys[0] - _MEET <= (word.y0 + word.y1) / 2 <= ys[-1] + _MEET
     ]
-    held: dict[tuple[int, int], list[PageWord]] = {}
+    held = defaultdict[tuple[int, int], list[PageWord]](list)
     for word in inside:
         row, column = _place(ys, (word.y0 + word.y1) / 2), _place(xs, (word.x0 + word.x1) / 2)
-        while column and not grid.parted(xs[column], ys[row], ys[row + 1]):
+        while column and not _parted(down, xs[column], ys[row], ys[row + 1]):
             column -= 1
-        while row and not grid.floored(ys[row], xs[column], xs[column + 1]):
+        while row and not _parted(across, ys[row], xs[column], xs[column + 1]):
             row -= 1
-        held.setdefault((row, column), []).append(word)
+        held[row, column].append(word)
     used_columns = sorted({column for _, column in held})
     used_rows = sorted({row for row, _ in held})
     if len(used_columns) < 2 or len(used_rows) < _LEAST_ROWS:
         return None
-    rows = [[_cell(held.get((row, column), [])) for column in used_columns] for row in used_rows]
+    rows = [[_cell(held[row, column]) for column in used_columns] for row in used_rows]
     if max(len(cell.text) for row in rows for cell in row) > 20 * _LONG_CELL:
         return None  # a page in frames
-    return _table(inside, (xs[0], ys[0], xs[-1], ys[-1]), rows), {id(word) for word in inside}
+    return _table(inside, (xs[0], ys[0], xs[-1], ys[-1]), rows)
 
 
 def _place(steps: Sequence[float], value: float) -> int:
     """The interval that a value lies in."""
-    for n in range(len(steps) - 2, 0, -1):
-        if value >= steps[n]:
-            return n
-    return 0
+    return max(0, min(bisect_right(steps, value), len(steps) - 1) - 1)
 
 
 def _cell(words: Sequence[PageWord]) -> TableCell:
@@ -215,22 +207,15 @@ def _run(rows: Sequence[list[TextLine]], first: int) -> int:
     """Where rows end that have cells beside each other and stand below each other, `first` on."""
     if not _cells(rows[first]) or _is_caption(rows[first]):
         return first
-    at = first + 1
-    last = at
-    while at < min(len(rows), first + _MOST_ROWS):
-        above, row = rows[at - 1], rows[at]
-        if row[0].y0 - above[0].y1 > _APART * above[0].height - above[0].height or any(line.rows for line in row):
-            break
-        if _is_caption(row):
+    last = first + 1
+    for at, (above, row) in enumerate(pairwise(rows[first : first + _MOST_ROWS]), first + 1):
+        apart = row[0].y0 - above[0].y1 > _APART * above[0].height - above[0].height
+        if apart or any(line.rows for line in row) or _is_caption(row):
             break
         if _cells(row):
             last = at + 1
-        elif len(row) == 1 and at - last < 1 and len(row[0].text) <= _LONG_CELL and at + 1 < len(rows):
-            # A row with one cell filled, if the table goes on below it.
-            pass
-        else:
-            break
-        at += 1
+        elif len(row) > 1 or at > last or len(row[0].text) > _LONG_CELL:
+            break  # but a row with one cell filled is of a table that goes on below it
     return last
 
 
@@ -276,9 +261,9 @@ def _aligned(rows: Sequence[list[TextLine]]) -> TextLine | None:
         return None  # a formula with its number
     if len(rows) <= _FORMULA_ROWS and any("=" in cell.text or _SUM.search(cell.text) for row in table for cell in row):
         return None
-    words = [word for row in rows for line in row for word in line.words]
     if _stretched(many):
         return None
+    words = [word for row in rows for line in row for word in line.words]
     return _table(words, line_of(words).box, table)
 
 

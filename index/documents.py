@@ -100,6 +100,17 @@ class Document:
     metadata: Metadata = field(default_factory=dict)
     verbatim: bool = False
 
+    @classmethod
+    def of(cls, values: Sequence[Any]) -> Document:
+        """Return the document with these `values`, as JSON has them."""
+        name, title, text, sections, metadata, verbatim = values
+        return cls(name, title, text, tuple(map(Section.of, sections)), metadata, verbatim)
+
+    @property
+    def values(self) -> tuple[object, ...]:
+        """The fields, in order."""
+        return self.id, self.title, self.text, self.sections, self.metadata, self.verbatim
+
     @property
     def passage_metadata(self) -> Metadata:
         """Return the metadata that passages inherit."""

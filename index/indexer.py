@@ -293,7 +293,7 @@ class _IndexRun:
             self._owners[document.id] = str(path)
             total += len(passages) - left_out
         warning = "; ".join(warnings)
-        self._staged.add_file(FileRecord(file.path, file.document_id, file.fingerprint, warning))
+        self._staged.add_file(replace(file, warning=warning))
         if not total:
             return FileStatus(path_text(source.path), file.document_id, "skipped", warning or "there is no text in it")
         return FileStatus(path_text(source.path), file.document_id, "indexed", warning, total)
@@ -454,32 +454,25 @@ class FileReader:
 
     def read(self, source: SourceFile, document_id: str = "") -> FileReading:
         """Read one file, as `document_id` if that is given. Raises IndexingCancelled."""
-        looked, changed = self._look(source, document_id)
-        if not changed:
-            return looked
-        try:
-            parsed = self.pool.parse(source.path, looked.document_id, self.max_file_mb, self.cancelled)
-        except LoadError as error:
-            return replace(looked, problem=str(error), killed=isinstance(error, ParserKilled))
-        return replace(looked, parsed=parsed)
-
-    def _look(self, source: SourceFile, document_id: str) -> tuple[FileReading, bool]:
-        """Return the metadata of a file before parsing, and whether it has to be parsed."""
         path = resolved(source.path)
-        if path_text(path) != str(path):
-            return FileReading("", document_id or source.document_id, problem=NOT_UTF8), False
         record = self.known.get(str(path))
         document_id = document_id or (record.document_id if record else source.document_id)
+        if path_text(path) != str(path):
+            return FileReading("", document_id, problem=NOT_UTF8)
         fingerprint = self._fingerprint(path)
         if fingerprint and (about := self.addresses.of(source)):
             fingerprint += f" {about.get('url', '')} {about.get('title', '')}"
             if fields := fields_of(about):
                 fingerprint += f" {fields}"
         if record and fingerprint and fingerprint == record.fingerprint:
-            return FileReading(fingerprint, document_id), False
+            return FileReading(fingerprint, document_id)
         if (reason := self.quarantine.reason(path, fingerprint)) and self.retry.isdisjoint((path, *path.parents)):
-            return FileReading(fingerprint, document_id, problem=reason + LEFT_ALONE), False
-        return FileReading(fingerprint, document_id), True
+            return FileReading(fingerprint, document_id, problem=reason + LEFT_ALONE)
+        try:
+            parsed = self.pool.parse(source.path, document_id, self.max_file_mb, self.cancelled)
+        except LoadError as error:
+            return FileReading(fingerprint, document_id, problem=str(error), killed=isinstance(error, ParserKilled))
+        return FileReading(fingerprint, document_id, parsed)
 
     def _fingerprint(self, path: Path) -> str:
         try:

@@ -123,9 +123,5 @@ def _document(name: str, rows: list[_Row], file_id: str) -> Document:
 
 def _shared(rows: Sequence[_Row]) -> dict[str, MetadataValue]:
     """Return the metadata that all rows have alike."""
-    first, *others = (row.metadata for row in rows)
-    return {
-        key: value
-        for key, value in first.items()
-        if all(key in other and other[key] == value and type(other[key]) is type(value) for other in others)
-    }
+    alike = set.intersection(*({(key, type(value), value) for key, value in row.metadata.items()} for row in rows))
+    return {key: value for key, value in rows[0].metadata.items() if (key, type(value), value) in alike}

@@ -13,9 +13,9 @@ import warnings
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from index.documents import LINKS, Document, MetadataValue
+from index.documents import LINKS, Document
 from index.errors import LoadError
 from index.loaders.markdown import outline
 from index.loaders.reading import clean, decode, one_line, read_bytes, title_from_name
@@ -37,6 +37,7 @@ _MARKS = [chr(code) for code in range(0x10A50, 0x10A59)]
 _MOST_LINKS = 500
 # To other pages: neither within this one nor to anything but the web.
 _LEADS = re.compile(r"(?:https?://|(?![a-z][a-z0-9+.-]*:|#|//))[^\s<>\"]{1,500}", re.IGNORECASE)
+_Link: TypeAlias = tuple[int, int, str]
 _NAMELESS = frozenset({"default", "text", "none", "source", "plaintext"})
 
 
@@ -63,19 +64,7 @@ def _take_out(tree: Tag, unwanted: Callable[[Tag], bool]) -> None:
         tag.extract()
 
 
-class MarkdownPage(NamedTuple):
-    """Markdown, with the span and address of each link of the page."""
-
-    text: str
-    links: list[tuple[int, int, str]]
-
-    @property
-    def metadata(self) -> dict[str, MetadataValue]:
-        """The links as a document keeps them."""
-        return {LINKS: json.dumps(self.links, ensure_ascii=False)} if self.links else {}
-
-
-def _markdown(tree: Tag, name: str) -> MarkdownPage:
+def _markdown(tree: Tag, name: str) -> tuple[str, list[_Link]]:
     """The tree as Markdown: words instead of links, pictures and emphasis. Changes the tree. Raises LoadError."""
     for tag in tree.find_all(["td", "th", "span", "tt", "ol"]):
         if tag.name == "tt" or (tag.name == "span" and "literal" in _classes(tag)):
@@ -97,11 +86,11 @@ def _markdown(tree: Tag, name: str) -> MarkdownPage:
     return _unmarked(text, free, converter.addresses)
 
 
-def _unmarked(text: str, marks: str, addresses: list[str]) -> MarkdownPage:
-    """The text without the marks that stand around the words of links."""
+def _unmarked(text: str, marks: str, addresses: list[str]) -> tuple[str, list[_Link]]:
+    """The text without the marks that stand around the words of links, and the links."""
     if not addresses:
-        return MarkdownPage(text, [])
-    pieces, links, open_links = list[str](), list[tuple[int, int, str]](), list[tuple[int, str]]()
+        return text, []
+    pieces, links, open_links = list[str](), list[_Link](), list[tuple[int, str]]()
     length = at = 0
     for mark in re.finditer(f"{marks[0]}([0-9]+){marks[1]}|{marks[2]}", text):
         pieces.append(text[at : mark.start()])
@@ -111,7 +100,7 @@ def _unmarked(text: str, marks: str, addresses: list[str]) -> MarkdownPage:
         elif open_links:
             start, address = open_links.pop()
             links.append((start, length, address))
-    return MarkdownPage("".join((*pieces, text[at:])), links)
+    return "".join((*pieces, text[at:])), links
 
 
 def _classes(tag: Tag) -> list[str]:
@@ -215,8 +204,7 @@ def load(path: Path, document_id: str, max_bytes: int) -> list[Document]:
     canonical = soup.find("link", rel="canonical")
     address = web_address(canonical.get("href")) if canonical else ""
     nothing = "shows no text: it is empty or filled by scripts; save the page as a browser shows it"
-    metadata = {"source": address or document_id, "format": "html"}
-    return _document(_markdown(_main_part(soup), path.name), document_id, path, metadata, nothing, page_title)
+    return _document(_main_part(soup), document_id, path, "html", nothing, address, page_title)
 
 
 def from_html(html: str, document_id: str, path: Path, kind: str, nothing: str) -> list[Document]:
@@ -224,17 +212,20 @@ def from_html(html: str, document_id: str, path: Path, kind: str, nothing: str) 
     what cannot be seen are left out. Raises LoadError, in the words `nothing` where there is no text."""
     soup = _parsed(html, path.name)
     _take_out(soup, lambda tag: tag.name == "nav" or _is_unseen(tag))
-    return _document(_markdown(soup, path.name), document_id, path, {"source": document_id, "format": kind}, nothing)
+    return _document(soup, document_id, path, kind, nothing)
 
 
 def _document(
-    page: MarkdownPage, document_id: str, path: Path, metadata: dict[str, str], nothing: str, title: str = ""
+    tree: Tag, document_id: str, path: Path, kind: str, nothing: str, address: str = "", title: str = ""
 ) -> list[Document]:
-    structure = outline(page.text)
+    text, links = _markdown(tree, path.name)
+    structure = outline(text)
     if not structure.sections:
         raise LoadError(f"{path.name} {nothing}")
     title = structure.title or title or title_from_name(path.name)
-    return [Document(document_id, title, page.text, structure.sections, {**page.metadata, **metadata})]
+    metadata = {LINKS: json.dumps(links, ensure_ascii=False)} if links else {}
+    metadata |= {"source": address or document_id, "format": kind}
+    return [Document(document_id, title, text, structure.sections, metadata)]
 
 
 def _main_part(soup: BeautifulSoup) -> Tag:

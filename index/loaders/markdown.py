@@ -14,7 +14,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, pairwise
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from text.sanitize import web_address
 from text.sentences import block_parser, blocks, line_starts, trim
 
 _MAX_BLOCK = 64 * 1024
+_FRONT_MATTER = re.compile(r"---[^\S\n]*\n((?:.*\n)*?)(?:---|\.\.\.)[^\S\n]*(?:\n|\Z)")
 _MAX_KEYS = 32
 _MAX_KEY = 64
 _MAX_VALUE = 512
@@ -48,19 +49,8 @@ class FrontMatter:
 
 def read_front_matter(text: str) -> FrontMatter:
     """The front matter of `text`, which must use ``\\n`` line ends."""
-    if not text.startswith("---") or text.split("\n", 1)[0].rstrip() != "---":
-        return FrontMatter()
-    body = text.index("\n") + 1 if "\n" in text else len(text)
-    at = body
-    while at < len(text):
-        line_end = text.find("\n", at)
-        line_end = len(text) if line_end < 0 else line_end
-        if text[at:line_end].rstrip() in ("---", "..."):
-            return _parse(text[body:at], min(line_end + 1, len(text)))
-        at = line_end + 1
-        if at - body > _MAX_BLOCK:
-            break
-    return FrontMatter()  # never closed: a rule across the page, not front matter
+    block = _FRONT_MATTER.match(text, 0, _MAX_BLOCK)
+    return _parse(block[1], block.end()) if block else FrontMatter()  # one never closed is a rule across the page
 
 
 def flat_metadata(values: Mapping[Any, Any]) -> dict[str, MetadataValue]:
@@ -345,15 +335,10 @@ def _pieces(text: str, names: tuple[str, ...], start: int, end: int, holes: list
     """The stretch `start`..`end` around the holes in it (sorted, disjoint); blank pieces are left out."""
     first = bisect_right(holes, start, key=itemgetter(1))
     last = bisect_left(holes, end, first, key=itemgetter(0))
-    for hole_start, hole_end in holes[first:last]:
-        yield from _piece(text, names, start, hole_start)
-        start = hole_end
-    yield from _piece(text, names, start, end)
-
-
-def _piece(text: str, names: tuple[str, ...], start: int, end: int) -> Iterator[Section]:
-    begin, end = trim(text, start, end)
-    if begin < end:
-        # Keep the first line's indentation: it carries meaning in lists and code.
-        line = text.rfind("\n", max(0, start - 1), begin) + 1
-        yield Section(names, line if line >= start else begin, end)
+    edges = [start, *chain(*holes[first:last]), end]
+    for left, right in zip(edges[::2], edges[1::2], strict=True):
+        begin, stop = trim(text, left, right)
+        if begin < stop:
+            # Keep the first line's indentation: it carries meaning in lists and code.
+            line = text.rfind("\n", max(0, left - 1), begin) + 1
+            yield Section(names, line if line >= left else begin, stop)

@@ -23,13 +23,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import cache
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from index.documents import Document, Section
+from index.documents import Document
 from index.errors import IndexingCancelled, LoadError, PageMissing, ParserKilled
 from index.loaders.files import load
 from index.loaders.reading import MEBIBYTE, find_recogniser
@@ -40,9 +40,6 @@ _START_SECONDS = 60.0
 _NEEDED = frozenset(
     {"PATH", "LANG", "LANGUAGE", "TESSDATA_PREFIX", "TZ", "TMPDIR", "TEMP", "TMP", "LD_LIBRARY_PATH", "SYSTEMROOT"}
 )
-
-
-_DOCUMENT = attrgetter(*(field.name for field in fields(Document)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +96,18 @@ class ParserPool:
         of a second once `cancelled` says so.
         """
         request = {"path": str(path), "document_id": document_id, "max_file_mb": max_file_mb, "draw": None}
+        reply = self._ask(path, request, cancelled)
+        return Parsed(list(map(Document.of, reply["documents"])), list(map(str, reply["warnings"])))
+
+    def draw(self, path: Path, page: int, pixels: int, max_file_mb: float) -> PagePicture:
+        """A page of a PDF, counted from 1, so many pixels wide. Raises PageMissing, LoadError or ParserKilled."""
+        request = {"path": str(path), "document_id": "", "max_file_mb": max_file_mb, "draw": (page, pixels)}
+        reply = self._ask(path, request, lambda: False)
+        if "missing" in reply:
+            raise PageMissing(str(reply["missing"]))
+        return PagePicture(base64.b64decode(reply["png"]), float(reply["width"]), float(reply["height"]))
+
+    def _ask(self, path: Path, request: dict[str, Any], cancelled: Callable[[], bool]) -> dict[str, Any]:
         used = False
         try:
             with self._worker() as worker:
@@ -110,18 +119,9 @@ class ParserPool:
             # Its memory may have been full of earlier files: a fresh one tells whether this file is to blame.
             with self._worker(fresh=True) as worker:
                 reply = worker.ask(path.name, request, cancelled)
-        return _parsed(reply)
-
-    def draw(self, path: Path, page: int, pixels: int, max_file_mb: float) -> PagePicture:
-        """A page of a PDF, counted from 1, so many pixels wide. Raises PageMissing, LoadError or ParserKilled."""
-        request = {"path": str(path), "document_id": "", "max_file_mb": max_file_mb, "draw": (page, pixels)}
-        with self._worker() as worker:
-            reply = worker.ask(path.name, request, lambda: False)
-        if "missing" in reply:
-            raise PageMissing(str(reply["missing"]))
         if "error" in reply:
             raise LoadError(str(reply["error"]))
-        return PagePicture(base64.b64decode(reply["png"]), float(reply["width"]), float(reply["height"]))
+        return reply
 
     def close(self) -> None:
         """End the workers that wait; those at work end with their file."""
@@ -245,16 +245,6 @@ def _path() -> str:
     return os.pathsep.join(filter(None, sys.path))
 
 
-def _parsed(reply: dict[str, Any]) -> Parsed:
-    if "error" in reply:
-        raise LoadError(str(reply["error"]))
-    documents = [
-        Document(name, title, text, tuple(map(Section.of, sections)), *more)
-        for name, title, text, sections, *more in reply["documents"]
-    ]
-    return Parsed(documents, [str(warning) for warning in reply["warnings"]])
-
-
 def serve() -> None:
     """Be a worker: answer requests on standard input until it ends."""
     limits = Limits(**json.loads(sys.argv[1]))
@@ -287,29 +277,20 @@ def serve() -> None:
                 page, pixels = request["draw"]
                 reply = drawn(path, page, pixels, int(max_file_mb * MEBIBYTE))
             else:
-                reply = _reply(path, request["document_id"], max_file_mb, limits, program, working)
+                warnings: list[str] = []
+                recogniser = None
+                if path.suffix.lower() == ".pdf":
+                    from index.loaders.pdf.recognising import Recogniser
+
+                    # A page ends before the parent's patience does.
+                    patience = limits.ocr_seconds, 0.8 * limits.seconds
+                    recogniser = Recogniser(program, limits.ocr_languages, *patience, working)
+                documents = load(path, request["document_id"], max_file_mb, warnings.append, recogniser)
+                reply = {"documents": documents, "warnings": warnings}
         except LoadError as error:
             reply = {"error": str(error)}
-        replies.write(json.dumps(reply, default=_values).encode() + b"\n")
+        replies.write(json.dumps(reply, default=attrgetter("values")).encode() + b"\n")
         replies.flush()
-
-
-def _reply(
-    path: Path, document_id: str, max_file_mb: float, limits: Limits, program: str, working: Callable[[], None]
-) -> dict[str, Any]:
-    warnings: list[str] = []
-    recogniser = None
-    if path.suffix.lower() == ".pdf":
-        from index.loaders.pdf.recognising import Recogniser
-
-        # A page ends before the parent's patience does.
-        recogniser = Recogniser(program, limits.ocr_languages, limits.ocr_seconds, 0.8 * limits.seconds, working)
-    return {"documents": load(path, document_id, max_file_mb, warnings.append, recogniser), "warnings": warnings}
-
-
-def _values(value: Document | Section) -> tuple[Any, ...]:
-    fields: tuple[Any, ...] = _DOCUMENT(value) if isinstance(value, Document) else value.values
-    return fields
 
 
 def _confine(limits: Limits, program: str) -> None:

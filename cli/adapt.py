@@ -153,7 +153,7 @@ def _reviewed(settings: Settings, collection: str, used: bool) -> list[ReviewedD
     from server.store import reviewed
 
     with open_database(settings) as database:
-        database.write_blocking(partial(audit, action="review.export", collection=collection))
+        database.write_blocking(lambda connection: audit(connection, "review.export", collection=collection))
         return database.read_blocking(partial(reviewed.dialogs, used=used), LOCAL, collection)
 
 

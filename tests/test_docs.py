@@ -215,7 +215,18 @@ def test_recipes_that_are_named_exist() -> None:
     assert told(lambda page: named(page) - known, GUIDES) == []
 
 
-ACCOUNTS = ("note", "_noted", "_note_read", "account", "_account", "entry", "write_down", "wrong", "AuditEntry")
+ACCOUNTS = (
+    "note",
+    "audit",
+    "_noted",
+    "_note_read",
+    "account",
+    "_account",
+    "entry",
+    "write_down",
+    "wrong",
+    "AuditEntry",
+)
 """Functions whose first text is an act."""
 
 

@@ -19,7 +19,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Literal
 
 import regex
@@ -37,22 +37,17 @@ _CONTAINER = re.compile(r"\s*[A-Za-z][\w-]*(?=\s|[\[{|]|$)")
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Whole lines of one kind: `text[start:end]`, without the last line end."""
+    """Whole lines of one kind: `words` is `text[start:end]`, without the last line end."""
 
     kind: BlockKind
     start: int
     end: int
+    words: str
 
 
 def line_starts(text: str) -> list[int]:
     """Where each line of `text` begins, and past the last one the place where the next would."""
-    starts = [0]
-    at = text.find("\n")
-    while at >= 0:
-        starts.append(at + 1)
-        at = text.find("\n", at + 1)
-    starts.append(len(text) + 1)
-    return starts
+    return [0, *(match.end() for match in re.finditer("\n", text)), len(text) + 1]
 
 
 @cache
@@ -77,16 +72,20 @@ def blocks(text: str) -> Iterator[Block]:
     The text may be of any format: indentation and lone tags are taken for prose, not for code.
     """
     starts = line_starts(text)
-    line = 0
-    for kind, first, last in _claims(block_parser(mdx=True).parse(text)):
-        first = max(first, line)
-        last = min(last, len(starts) - 1)
-        if first >= last:
-            continue
-        yield from _runs(text, starts, line, first)
-        yield Block(kind, starts[first], starts[last] - 1)
-        line = last
-    yield from _runs(text, starts, line, len(starts) - 1)
+    # What no leaf block claims (fences of admonitions, link definitions) is prose between blank lines.
+    owners: list[tuple[int, BlockKind] | None] = [
+        (-1, "prose") if text[start:end].strip() else None for start, end in pairwise(starts)
+    ]
+    free = 0
+    for number, (kind, first, last) in enumerate(_claims(block_parser(mdx=True).parse(text))):
+        lines = range(max(first, free), min(last, len(owners)))
+        owners[lines.start : lines.stop] = [(number, kind)] * len(lines)
+        free = max(free, lines.stop)
+    for owner, group in groupby(range(len(owners)), key=owners.__getitem__):
+        if owner is not None:
+            members = list(group)
+            start, end = starts[members[0]], starts[members[-1] + 1] - 1
+            yield Block(owner[1], start, end, text[start:end])
 
 
 def _claims(tokens: list[Token]) -> Iterator[tuple[BlockKind, int, int]]:
@@ -106,20 +105,6 @@ def _claims(tokens: list[Token]) -> Iterator[tuple[BlockKind, int, int]]:
             yield "code", first, last
         elif token.type == "html_block" or (token.type == "inline" and not in_table):
             yield "prose", first, last
-
-
-def _runs(text: str, starts: list[int], first: int, last: int) -> Iterator[Block]:
-    """Lines no leaf block claimed (fences of admonitions, link definitions), as prose between blank lines."""
-    begin: int | None = None
-    for number in range(first, last):
-        blank = not text[starts[number] : starts[number + 1] - 1].strip()
-        if blank and begin is not None:
-            yield Block("prose", starts[begin], starts[number] - 1)
-            begin = None
-        elif not blank and begin is None:
-            begin = number
-    if begin is not None:
-        yield Block("prose", starts[begin], starts[last] - 1)
 
 
 _CODE = (

@@ -9,9 +9,10 @@ is, the sentence that says so is found by its form, in the page languages.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import dropwhile
 from textwrap import dedent
 
 import regex
@@ -43,8 +44,6 @@ LONGEST = 2000
 
 LONGEST_SENTENCE = 600
 """Characters of one sentence; a longer one is not quoted."""
-_TABLE_RULE = regex.compile(r"^[ \t]*[|+]?[ \t:]*[-=]{2,}[-=|+: \t]*$", regex.MULTILINE)
-"""A line that separates a table's header from its body, or underlines a heading."""
 _LEADS_ON = regex.compile(r"[:：?？][*_\s]*$")
 LEADS_IN = regex.compile(r"[:：][*_\s]*$")
 TOPIC = 200
@@ -55,64 +54,45 @@ FRAME = regex.compile(r"\s*(?:/{3,}|:{3,}|!!!|\?\?\?|===|<)[^\n]*")
 """What only opens or closes a box, a tab or an element."""
 
 
+@lru_cache(256)
+def _blocks(text: str) -> tuple[Block, ...]:
+    return tuple(blocks(text))
+
+
+def _in_list(block: Block) -> bool:
+    """Whether a block is an item of a list, or indented below one."""
+    return bool(ITEM.match(block.words)) or block.words[:2].isspace()
+
+
+def _code(text: str) -> Iterator[Block]:
+    return (block for block in _blocks(text) if block.kind == "code")
+
+
+def _below(text: str, end: int) -> tuple[Block | None, list[Block]]:
+    """The block that the sentence `text[..:end]` ends, and those below it but for frames; none where that goes on."""
+    own = next((block for block in _blocks(text) if block.start < end <= block.end), None)
+    if own is not None and text[end : own.end].strip(" *_"):
+        return own, []
+    return own, list(
+        dropwhile(lambda block: FRAME.fullmatch(block.words), (block for block in _blocks(text) if block.start >= end))
+    )
+
+
 def sequel_end(text: str, end: int) -> int:
     """The end of what the sentence `text[..:end]` leads to; `end` where that is no code, list or table."""
-    blocks = _blocks(text)
-    own = next((block for block in blocks if block.start < end <= block.end), None)
-    if own is not None and text[end : own.end].strip(" *_"):
+    _, following = _below(text, end)
+    if not following or (following[0].kind == "prose" and not ITEM.match(following[0].words)):
         return end
-    following = [block for block in blocks if block.start >= end]
-    while following and following[0].kind == "prose" and FRAME.fullmatch(_words(text, following[0])):
-        following.pop(0)
-    if not following:
-        return end
-    first, last = following[0], following[0]
-    if first.kind == "prose" and not ITEM.match(_words(text, first)):
-        return end
+    first = last = following[0]
     for block in following[1:]:
-        if not _goes_on(text, first, last, block):
+        next_row = first.kind == block.kind == "row" and text.count("\n", last.end, block.start) == 1
+        if not (_in_list(block) if first.kind == "prose" else next_row):
             break
         last = block
-    return last.end if last.end - end <= LONGEST else _cut(text, end, following)
-
-
-def block_around(text: str, start: int, end: int, *, items: bool) -> tuple[int, int]:
-    """The paragraph or item that `text[start:end]` lies in (with `items` only an item); the same in none."""
-    for block in _blocks(text):
-        if block.start <= start and end <= block.end and (not items or ITEM.match(_words(text, block))):
-            return trim(text, block.start, block.end)
-    return start, end
-
-
-def unit(matches: Sequence[Support], i: int, passage: Evidence) -> Support:
-    """Return what is quoted at least for the sentence `matches[i]` of a passage: its item, and what it leads to."""
-    return _item(_with_sequel(matches[i], matches[i + 1] if i + 1 < len(matches) else None, passage), passage)
-
-
-def _item(match: Support, passage: Evidence) -> Support:
-    """With the rest of the item of a list that it lies in: what an option is for, and its default."""
-    text, origin = passage.opened, passage.origin
-    start, end = block_around(text, match.start - origin, match.end - origin, items=True)
-    if end - start > LONGEST_SENTENCE or (start, end) == (match.start - origin, match.end - origin):
-        return match
-    return replace(match, quote=text[start:end], start=origin + start, end=origin + end)
-
-
-def _with_sequel(match: Support, sequel: Support | None, passage: Evidence) -> Support:
-    """The sentence with the block it leads to; a question, or what leads to none, with the sentence after it."""
-    if not _LEADS_ON.search(match.quote):
-        return match
-    end = following_block(match, passage).end
-    if end == match.end and sequel is not None and not _TABLE_RULE.search(sequel.quote):
-        end = sequel.end if sequel.end - match.start <= LONGEST_SENTENCE else end
-    return replace(match, quote=passage.text[match.start - passage.start : end - passage.start], end=end)
-
-
-def following_block(sentence: Support, passage: Evidence) -> Support:
-    """The code, list or table that a sentence of the passage leads to by a colon; empty where there is none."""
-    end = sentence.end - passage.origin
-    stop = sequel_end(passage.opened, end) if LEADS_IN.search(sentence.quote) else end
-    return replace(sentence, quote=passage.opened[end:stop], start=sentence.end, end=passage.origin + stop)
+    if last.end - end <= LONGEST:
+        return last.end
+    whole = [block.end for block in following if block.end - end <= LONGEST]
+    return whole[-1] if whole else max(text.rfind("\n", first.start, end + LONGEST), end)
 
 
 def code_below(text: str, end: int, longest: int = LONGEST) -> int:
@@ -120,38 +100,67 @@ def code_below(text: str, end: int, longest: int = LONGEST) -> int:
 
     Frames between them (the opening of a tab) are passed over.
     """
-    blocks = _blocks(text)
-    own = next((block for block in blocks if block.start < end <= block.end), None)
-    if own is None or own.kind != "prose" or text[end : own.end].strip(" *_"):
+    own, following = _below(text, end)
+    if own is None or own.kind != "prose" or not following or following[0].kind != "code":
         return end
-    following = (block for block in blocks if block.start >= end)
-    block = next((block for block in following if not FRAME.fullmatch(_words(text, block))), None)
-    return block.end if block and block.kind == "code" and block.end - block.start <= longest else end
+    return following[0].end if following[0].end - following[0].start <= longest else end
+
+
+def block_around(text: str, start: int, end: int, *, items: bool) -> tuple[int, int]:
+    """The paragraph or item that `text[start:end]` lies in (with `items` only an item); the same in none."""
+    for block in _blocks(text):
+        if block.start <= start and end <= block.end and (not items or ITEM.match(block.words)):
+            return trim(text, block.start, block.end)
+    return start, end
+
+
+def unit(matches: Sequence[Support], i: int, passage: Evidence) -> Support:
+    """Return what is quoted at least for the sentence `matches[i]` of a passage: its item, and what it leads to.
+
+    A question, or what leads to no block, brings the sentence after it. An item says what an option is for.
+    """
+    match, origin = matches[i], passage.origin
+    end = match.end
+    if _LEADS_ON.search(match.quote):
+        end = following_block(match, passage).end
+        sequel = matches[i + 1] if end == match.end and i + 1 < len(matches) else None
+        if sequel and not _RULE.search(sequel.quote) and sequel.end - match.start <= LONGEST_SENTENCE:
+            end = sequel.end
+    span = block_around(passage.opened, match.start - origin, end - origin, items=True)
+    if span[1] - span[0] > LONGEST_SENTENCE:
+        span = match.start - origin, end - origin
+    return _placed(match, passage, *span)
+
+
+def following_block(sentence: Support, passage: Evidence) -> Support:
+    """The code, list or table that a sentence of the passage leads to by a colon; empty where there is none."""
+    end = sentence.end - passage.origin
+    stop = sequel_end(passage.opened, end) if LEADS_IN.search(sentence.quote) else end
+    return _placed(sentence, passage, end, stop)
 
 
 def is_code(text: str, at: int) -> bool:
     """Return whether the character at `at` is in a block of code."""
-    return any(block.start <= at < block.end for block in _blocks(text) if block.kind == "code")
+    return any(block.start <= at < block.end for block in _code(text))
 
 
 def holds_code(text: str, start: int, end: int) -> bool:
     """Return whether a block of code begins in `text[start:end]`."""
-    return any(start <= block.start < end for block in _blocks(text) if block.kind == "code")
+    return any(start <= block.start < end for block in _code(text))
 
 
 def fence_above(text: str, at: int) -> str:
     """The line that opens the code block within which `at` stands; empty for its first line, and outside of code."""
-    inside = (block for block in _blocks(text) if block.kind == "code" and block.start < at < block.end)
-    line = next((_words(text, block).partition("\n")[0] for block in inside), "")
-    return line.strip()
+    lines = (block.words.partition("\n")[0].strip() for block in _code(text) if block.start < at < block.end)
+    return next(lines, "")
 
 
 def lead_above(text: str, start: int) -> int:
     """The start of the sentence above the block at `start` that leads to it by a colon; `start` where none does."""
     above = [block for block in _blocks(text) if block.end <= start and block.kind == "prose"]
-    if not above or text[above[-1].end : start].strip() or not LEADS_IN.search(_words(text, above[-1])):
+    if not above or text[above[-1].end : start].strip() or not LEADS_IN.search(above[-1].words):
         return start
-    return above[-1].start + sentence_spans(_words(text, above[-1]))[-1][0]
+    return above[-1].start + sentence_spans(above[-1].words)[-1][0]
 
 
 def list_topic(support: Support, passage: Evidence) -> str:
@@ -160,23 +169,16 @@ def list_topic(support: Support, passage: Evidence) -> str:
     """
     text, start = passage.opened, support.start - passage.origin
     upwards = [block for block in reversed(_blocks(text)) if block.start <= start]
-    if not upwards or not ITEM.match(_words(text, upwards[0])) or is_code(text, start):
+    if not upwards or not ITEM.match(upwards[0].words) or is_code(text, start):
         return ""
-    above = next((block for block in upwards if not _listed(text, block)), None)
+    above = next((block for block in upwards if not _in_list(block)), None)
     if above is None:
         heading = unformatted(passage.heading[-1] if passage.heading else passage.title)
         return f"**{heading}**" if heading else ""
-    lead = _words(text, above)
-    if above.kind != "prose" or not LEADS_IN.search(lead):
+    if above.kind != "prose" or not LEADS_IN.search(above.words):
         return ""
-    first, last = sentence_spans(lead)[-1]
-    return without_links(sanitize_text(lead[first:last])) if last - first <= TOPIC else ""
-
-
-def _listed(text: str, block: Block) -> bool:
-    """Whether a block is an item of a list, or indented below one."""
-    words = _words(text, block)
-    return bool(ITEM.match(words)) or words[:2].isspace()
+    first, last = sentence_spans(above.words)[-1]
+    return without_links(sanitize_text(above.words[first:last])) if last - first <= TOPIC else ""
 
 
 @lru_cache(256)
@@ -199,29 +201,6 @@ def step_lists(text: str) -> tuple[tuple[int, int], ...]:
                 found[-2:] = [(begin, stop)]
             first = last = int(token.info)
     return tuple(found)
-
-
-def _goes_on(text: str, first: Block, last: Block, block: Block) -> bool:
-    """Whether `block` is of the same code, list or table."""
-    if first.kind == "prose":
-        return bool(ITEM.match(_words(text, block))) or _words(text, block)[:2].isspace()
-    return first.kind == block.kind == "row" and text.count("\n", last.end, block.start) == 1
-
-
-def _cut(text: str, end: int, following: list[Block]) -> int:
-    """The last end of a block within the bound, or of a line."""
-    within = [block.end for block in following if block.end - end <= LONGEST]
-    line = text.rfind("\n", following[0].start, end + LONGEST)
-    return within[-1] if within else max(line, end)
-
-
-def _words(text: str, block: Block) -> str:
-    return text[block.start : block.end]
-
-
-@lru_cache(256)
-def _blocks(text: str) -> tuple[Block, ...]:
-    return tuple(blocks(text))
 
 
 CUT = "…"
@@ -252,7 +231,9 @@ def quote_text(support: Support, passage: Evidence) -> str:
     if fence := fence_above(whole, start):
         text = f"{fence}\n{CUT}\n{text}"
     shown = without_links(_readable(_unquoted(sanitize_text(text))))
-    return shown + (f"\n\n{CUT}" if _is_cut(whole, start, end) else "")
+    # Steps that begin in the quote go on behind it.
+    cut = any(start <= first and first < end < last for first, last in step_lists(whole))
+    return shown + (f"\n\n{CUT}" if cut else "")
 
 
 def _with_key(support: Support, text: str, origin: int) -> str:
@@ -265,7 +246,7 @@ def _with_key(support: Support, text: str, origin: int) -> str:
     own = next((block for block in prose if block.start <= start and end <= block.end), None)
     # Next to a letter, or around other marks, asterisks would be shown as they are.
     apart = not (text[max(start - 1, 0) : start].strip() or text[end : end + 1].strip())
-    if own is None or ITEM.match(_words(text, own)) or not apart or _MARKED.search(text[start:end]):
+    if own is None or ITEM.match(own.words) or not apart or _MARKED.search(text[start:end]):
         return support.quote
     others = (text[max(block.start, first) : min(block.end, last)].replace(text[start:end], "", 1) for block in prose)
     if start < first or end > last or not any(other.strip() for other in others):
@@ -311,11 +292,6 @@ def _unquoted(text: str) -> str:
     return "\n".join(regex.sub(r"^\s{0,3}>[ ]?", "", line) for line in lines)
 
 
-def _is_cut(text: str, start: int, end: int) -> bool:
-    """Whether the quote `text[start:end]` ends within numbered steps that begin in it."""
-    return any(start <= first and first < end < last for first, last in step_lists(text))
-
-
 PARAGRAPH = 600
 """Characters of a paragraph, an item or the steps that are quoted whole for one of their sentences."""
 SMALL_ROWS = 6
@@ -338,21 +314,15 @@ _RULE = regex.compile(r"^[ \t]*[|+]?[ \t:]*[-=~^]{2,}[-=~^|+: \t]*$", regex.MULT
 _ENDS = regex.compile(r"[.!?:;。！？：；…](?:[*_`\"'”’)\]\s]|<br\s*/?>)*$")
 _BOLD = regex.compile(r"\s*(?:[-*+]\s+)?(?:\*\*|__)[^*_\n]{1,80}(?:\*\*|__)\s*[:：]?\s*")
 _POINTING = """
-    a about also an and are article as at back be blog can chapter check com contents detail details docs documentation
-    edit find fixme following for from full further guide guides here how http https in info information is learn link
-    links list more next of on or our out overview page pages please post read reading refer reference references
-    related resource resources s section sections see step steps table tbd that the this to toc todo top visit we well
-    what wip with www you your
+    a about above also an and are article as at back be below blog can chapter check com coming construction contents
+    detail details docs documentation edit find fixme following for from full further guide guides here how http https
+    in info information is learn link links list more next of on or our out overview page pages please post progress
+    read reading refer reference references related resource resources s section sections see soon step steps table tbd
+    that the this to toc todo top under visit we well what wip with work www you your
+    auch siehe links weiterführende aussi voir también véase 另请参阅 أيضا انظر
 """
 _POINTS = frozenset(_POINTING.split())
 """Words of sentences that only point elsewhere."""
-_STUB = regex.compile(
-    r"[\W_]*(?:see also|see below|see above|next steps?|what(?:'|’)?s next|further reading|read more|learn more"
-    r"|more information|related(?: \w+){0,2}|todo|tbd|fixme|wip|coming soon|work in progress|under construction"
-    r"|(?:table of )?contents|on this page|toc|references?|resources|back to (?:the )?top|edit this page"
-    r"|siehe auch|weiterführende links|voir aussi|véase también|另请参阅|انظر أيضا)\b[\W_]*",
-    regex.IGNORECASE,
-)
 _OPENS_TODO = regex.compile(r"[\W_]*(?:todo|tbd|fixme)\b", regex.IGNORECASE)
 _ADDRESS = regex.compile(r"\W*(?:https?|ftp|git|ssh)://\S*")
 _WORD = regex.compile(r"[\p{L}\p{N}]+")
@@ -410,13 +380,9 @@ def _is_frame(sentence: str) -> bool:
 def is_stub(quote: str) -> bool:
     """Return whether a quote only points elsewhere, or says that something is still to be written."""
     text = "\n".join(line for line in quote.split("\n") if not FRAME.fullmatch(line))
-    if _STUB.fullmatch(without_links(text)) or _OPENS_TODO.match(text):
-        return True
-    if _ADDRESS.fullmatch(text):
-        return True
     besides = without_linked(text)
-    said = [word.casefold() for word in _WORD.findall(besides)]
-    return not said or (besides != text and all(word in _POINTS for word in said))
+    points = "`" not in besides and _POINTS.issuperset(_WORD.findall(besides.casefold()))
+    return points or not _WORD.search(besides) or bool(_OPENS_TODO.match(text) or _ADDRESS.fullmatch(text))
 
 
 def finished(

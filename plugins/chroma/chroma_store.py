@@ -118,13 +118,18 @@ class _Connection:
     """A version's collection, which `get` or `create` opens."""
 
     collection: Any = None
+    _client: Client | None = None
 
     def __init__(self, folder: Path, url: str) -> None:
         self._folder = None if url else folder.parents[1]
-        self.where = url or local_server(folder.parents[1])
-        self.failures = EngineFailures("Chroma", self.where, self.where, _raised, _answered)
-        self.name = _name(folder)
-        self._client: Client | None = None
+        # Versions share a server but no folder: the whole path tells them apart.
+        home = hashlib.sha256(str(folder.parent.absolute()).encode()).hexdigest()[:12]
+        self.name = f"anaphora-{home}-{folder.name}"
+        self._reach(url or local_server(folder.parents[1]))
+
+    def _reach(self, where: str) -> None:
+        self.where, self._client = where, None
+        self.failures = EngineFailures("Chroma", where, where, _raised, _answered)
 
     def asked(self, ask: Callable[[Any], Any]) -> Any:
         """Return the answer of the collection. A local server that went away with another process is started anew."""
@@ -135,8 +140,7 @@ class _Connection:
             if self._folder is None:
                 raise
         self.close()
-        self._client, self.where = None, local_server(self._folder)
-        self.failures = EngineFailures("Chroma", self.where, self.where, _raised, _answered)
+        self._reach(local_server(self._folder))
         with self.failures.reading():
             self.get()
             return ask(self.collection)
@@ -170,12 +174,6 @@ class _Connection:
         for session in sessions:
             if session is not None:
                 session.close()
-
-
-def _name(folder: Path) -> str:
-    """Versions share a server but no folder: the whole path tells them apart."""
-    home = hashlib.sha256(str(folder.parent.absolute()).encode()).hexdigest()[:12]
-    return f"anaphora-{home}-{folder.name}"
 
 
 def _raised() -> tuple[type[Exception], ...]:

@@ -18,7 +18,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -71,9 +71,8 @@ class MilvusStore:
             vectors = np.asarray(take(rows), dtype=np.float32)
             return [{"row": row, "vector": vector} for row, vector in zip(rows, vectors, strict=True)]
 
-        with closing(_MilvusVersion(folder, self._url)) as milvus, milvus.failures.writing():
-            milvus.create("vectors", dimension, _FLAT if len(ids) <= EXACT_ROWS else _HNSW)
-            milvus.fill("vectors", len(ids), lines)
+        kind = _FLAT if len(ids) <= EXACT_ROWS else _HNSW
+        MilvusVersion(folder, self._url).write("vectors", len(ids), lines, kind, dimension)
 
     def write_terms(self, folder: Path, rows: int, weigh: Weigh) -> None:
         def lines(part: range) -> list[dict[str, Any]]:
@@ -83,84 +82,30 @@ class MilvusStore:
                 if weights
             ]
 
-        with closing(_MilvusVersion(folder, self._url)) as milvus, milvus.failures.writing():
-            milvus.create("terms", 0, _WORDS)
-            milvus.fill("terms", rows, lines)
+        MilvusVersion(folder, self._url).write("terms", rows, lines, _WORDS)
 
-    def open(self, folder: Path, ids: Sequence[str], dimension: int) -> OpenMilvus:
-        version = _MilvusVersion(folder, self._url, copied=True)
-        try:
-            with version.failures.reading():
-                count = version.load("vectors")
-            if count != len(ids):
-                raise CollectionCorrupt(f"{version.where} holds {count} vectors and not {len(ids)}: index again")
-            return OpenMilvus(version, count)
-        except BaseException:
-            version.close()
-            raise
+    def open(self, folder: Path, ids: Sequence[str], dimension: int) -> MilvusVersion:
+        with ExitStack() as failed:
+            version = failed.enter_context(closing(MilvusVersion(folder, self._url, copied=True)))
+            version.load("vectors")
+            if version.rows != len(ids):
+                raise CollectionCorrupt(f"{version.where} holds {version.rows} vectors and not {len(ids)}: index again")
+            failed.pop_all()
+        return version
 
     def delete(self, folder: Path) -> None:
         if not self._url:
             return
-        with suppress(StorageError), closing(_MilvusVersion(folder, self._url)) as milvus, milvus.failures.writing():
+        with suppress(StorageError), closing(MilvusVersion(folder, self._url)) as milvus, milvus.failures.writing():
             for part in ("vectors", "terms"):
                 milvus.drop(part)
 
 
-class OpenMilvus:
-    """An `OpenVectors` that is `OpenTerms` too."""
+class MilvusVersion:
+    """The two Milvus collections of a version, and the connection to them: an `OpenVectors` that is `OpenTerms`."""
 
-    def __init__(self, version: _MilvusVersion, rows: int) -> None:
-        self.version = version
-        self._rows = rows
-
-    def search(self, vectors: Vectors, k: int, mask: Mask | None = None) -> list[Neighbours]:
-        k = min(k, self._rows if mask is None else int(mask.sum()), _MOST)
-        if not len(vectors) or k < 1:
-            return [Neighbours([], []) for _ in vectors]
-        results = self.version.search("vectors", list(vectors), k, mask, {"ef": max(k, EF_SEARCH)})
-        return [Neighbours([row for _, row in line], [-less for less, _ in line]) for line in results]
-
-    def take(self, rows: Sequence[int]) -> Vectors:
-        vectors: dict[int, Any] = {}
-        wanted = sorted(set(map(int, rows)))
-        with self.version.failures.reading():
-            for start in range(0, len(wanted), _BATCH):
-                vectors |= self.version.vectors(wanted[start : start + _BATCH])
-        try:
-            return np.asarray([vectors[row] for row in rows], dtype=np.float32)
-        except KeyError as error:
-            raise CollectionCorrupt(f"{self.version.where} has lost passage {error}: index again") from error
-
-    def terms(self, languages: Sequence[str]) -> MilvusTerms:
-        with self.version.failures.reading():
-            self.version.load("terms")
-        return MilvusTerms(self.version, languages)
-
-    def close(self) -> None:
-        self.version.close()
-
-
-class MilvusTerms:
-    """A `LexicalIndex` over the words of an open version."""
-
-    def __init__(self, version: _MilvusVersion, languages: Sequence[str]) -> None:
-        self._version = version
-        self._languages = languages
-
-    def search(self, text: str, k: int, mask: Mask | None = None) -> list[int]:
-        terms: dict[int, float] = {}
-        for term in tokenize(text, self._languages):
-            terms[_number(term)] = terms.get(_number(term), 0.0) + 1.0
-        k = min(k, _MOST) if mask is None else min(k, int(mask.sum()), _MOST)
-        if not terms or k < 1:
-            return []
-        (results,) = self._version.search("terms", [terms], k, mask, {})
-        return [row for less, row in results if less < 0]
-
-
-class _MilvusVersion:
-    """The two Milvus collections of a version, and the connection to them."""
+    rows = 0
+    """Vectors, once they are loaded."""
 
     def __init__(self, folder: Path, url: str, *, copied: bool = False) -> None:
         self.where = url or str(folder / _FILES)
@@ -199,34 +144,44 @@ class _MilvusVersion:
         home = hashlib.sha256(str(self._folder.parent.absolute()).encode()).hexdigest()[:12]
         return re.sub(r"\W", "_", f"anaphora_{home}_{self._folder.name}_{part}")
 
-    def create(self, part: Part, dimension: int, kind: dict[str, Any]) -> None:
+    def write(
+        self, part: Part, rows: int, lines: Callable[[range], list[dict[str, Any]]], kind: dict[str, Any], size: int = 0
+    ) -> None:
+        """Write the `lines` of all rows to the disk, in place of what a killed writer may have left, and close."""
         from pymilvus import DataType, MilvusClient
 
         schema = MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False)
         schema.add_field("row", DataType.INT64, is_primary=True)
-        index = MilvusClient.prepare_index_params()
         if part == "vectors":
-            schema.add_field("vector", DataType.FLOAT_VECTOR, dim=dimension)
+            schema.add_field("vector", DataType.FLOAT_VECTOR, dim=size)
         else:
             schema.add_field("weights", DataType.SPARSE_FLOAT_VECTOR)
+        index = MilvusClient.prepare_index_params()
         index.add_index(_FIELDS[part], **kind)
-        # A killed writer may have left one.
-        self.drop(part)
-        self._client.create_collection(self.name(part), schema=schema, index_params=index, consistency_level="Strong")
+        with closing(self), self.failures.writing():
+            self.drop(part)
+            name, strong = self.name(part), "Strong"
+            self._client.create_collection(name, schema=schema, index_params=index, consistency_level=strong)
+            for start in range(0, rows, _BATCH):
+                if inserted := lines(range(start, min(start + _BATCH, rows))):
+                    self._client.insert(name, inserted)
+            self._client.flush(name)
 
-    def fill(self, part: Part, rows: int, lines: Callable[[range], list[dict[str, Any]]]) -> None:
-        """Insert the `lines` of all rows and bring them to the disk."""
-        for start in range(0, rows, _BATCH):
-            if inserted := lines(range(start, min(start + _BATCH, rows))):
-                self._client.insert(self.name(part), inserted)
-        self._client.flush(self.name(part))
+    def load(self, part: Part) -> None:
+        """Make ready to be searched."""
+        with self.failures.reading():
+            self._client.load_collection(self.name(part), timeout=_PATIENCE * 20)
+            if part == "vectors":
+                self.rows = int(self._client.get_collection_stats(self.name(part))["row_count"])
 
-    def load(self, part: Part) -> int:
-        """Make ready to be searched; how many rows there are."""
-        self._client.load_collection(self.name(part), timeout=_PATIENCE * 20)
-        return int(self._client.get_collection_stats(self.name(part))["row_count"])
+    def search(self, vectors: Vectors, k: int, mask: Mask | None = None) -> list[Neighbours]:
+        k = min(k, self.rows if mask is None else int(mask.sum()), _MOST)
+        if not len(vectors) or k < 1:
+            return [Neighbours([], []) for _ in vectors]
+        results = self.best("vectors", list(vectors), k, mask, {"ef": max(k, EF_SEARCH)})
+        return [Neighbours([row for _, row in line], [-less for less, _ in line]) for line in results]
 
-    def search(
+    def best(
         self, part: Part, data: list[Any], k: int, mask: Mask | None, params: dict[str, Any]
     ) -> list[list[tuple[float, int]]]:
         """For each of `data` its best rows as `(negative score, row)`, best first, ties by row."""
@@ -243,9 +198,21 @@ class _MilvusVersion:
             )
         return [sorted((-float(hit["distance"]), int(hit["row"])) for hit in line) for line in reply]
 
-    def vectors(self, rows: list[int]) -> dict[int, Any]:
-        rows_stored = self._client.get(self.name("vectors"), ids=rows, output_fields=["vector"], timeout=_PATIENCE)
-        return {line["row"]: line["vector"] for line in rows_stored}
+    def take(self, rows: Sequence[int]) -> Vectors:
+        vectors, wanted = dict[int, Any](), sorted(set(map(int, rows)))
+        with self.failures.reading():
+            for start in range(0, len(wanted), _BATCH):
+                ids = wanted[start : start + _BATCH]
+                stored = self._client.get(self.name("vectors"), ids=ids, output_fields=["vector"], timeout=_PATIENCE)
+                vectors |= {line["row"]: line["vector"] for line in stored}
+        try:
+            return np.asarray([vectors[row] for row in rows], dtype=np.float32)
+        except KeyError as error:
+            raise CollectionCorrupt(f"{self.where} has lost passage {error}: index again") from error
+
+    def terms(self, languages: Sequence[str]) -> MilvusTerms:
+        self.load("terms")
+        return MilvusTerms(self, languages)
 
     def drop(self, part: Part) -> None:
         if self._client.has_collection(self.name(part)):
@@ -264,6 +231,24 @@ class _MilvusVersion:
                 )
         if self._copy:
             shutil.rmtree(self._copy, ignore_errors=True)
+
+
+class MilvusTerms:
+    """A `LexicalIndex` over the words of an open version."""
+
+    def __init__(self, version: MilvusVersion, languages: Sequence[str]) -> None:
+        self._version = version
+        self._languages = languages
+
+    def search(self, text: str, k: int, mask: Mask | None = None) -> list[int]:
+        terms: dict[int, float] = {}
+        for term in tokenize(text, self._languages):
+            terms[_number(term)] = terms.get(_number(term), 0.0) + 1.0
+        k = min(k, _MOST) if mask is None else min(k, int(mask.sum()), _MOST)
+        if not terms or k < 1:
+            return []
+        (results,) = self._version.best("terms", [terms], k, mask, {})
+        return [row for less, row in results if less < 0]
 
 
 def _number(term: str) -> int:

@@ -12,7 +12,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
@@ -151,8 +151,9 @@ class OidcProvider:
                 try:
                     client.server_metadata.clear()
                     # Reading certificates takes tens of milliseconds.
+                    make: Callable[[], Any] = httpx2.create_ssl_context
                     encrypted = self._settings.issuer.startswith("https")
-                    client.client_kwargs["verify"] = encrypted and await asyncio.to_thread(httpx2.create_ssl_context)
+                    client.client_kwargs["verify"] = encrypted and await asyncio.to_thread(make)
                     await client.load_server_metadata()
                     self._check(client)
                     self._checked = True

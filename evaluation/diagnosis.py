@@ -34,8 +34,9 @@ from evaluation.run_folder import EvaluationRun, InputLine, Row, RunWriter, fini
 from evaluation.sets import EvalSet
 from rewriter.examples import normalised
 from rewriter.protocol import Message
-from server.turn.system_messages import history_for_model
+from server.turn.system_messages import NEAREST_INSTEAD, history_for_model
 from text.files import write_json
+from text.languages import everywhere
 from text.prompts import fill, load_prompt
 from text.sanitize import escape
 from text.words import numbers, stems
@@ -220,7 +221,11 @@ def verdict(gold: JudgedQuestion, turn: AnsweredTurn, judge: BaseChatModel | Non
 
 def own_text(turn: AnsweredTurn) -> str:
     """The answer without markers, signs of quotation, and what the server says in its own words."""
-    messages = history_for_model([Message("assistant", turn.answer)]).messages
+    answer = turn.answer
+    for text in everywhere(NEAREST_INSTEAD):
+        # What nothing supports is no history, but it was said.
+        answer = answer.replace(f"\n\n{text}\n\n", "\n\n")
+    messages = history_for_model([Message("assistant", answer)]).messages
     return _QUOTED.sub("", plain(messages[0].text)) if messages else ""
 
 

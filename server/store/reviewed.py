@@ -21,7 +21,6 @@ from sqlalchemy import (
     Double,
     Row,
     Select,
-    Text,
     and_,
     case,
     cast,
@@ -66,7 +65,7 @@ def days(connection: Connection, who: Principal, collection: str, since: float) 
             func.count().label("turns"),
             _how_many(status == "asked").label("asked"),
             _how_many(status == "refused").label("refused"),
-            _how_many(is_doubted(TURNS.c.ending)).label("doubted"),
+            _how_many(turns.is_doubted(TURNS.c.ending)).label("doubted"),
             _how_many(is_folded(TURNS.c.ending)).label("folded"),
             _how_many(status.in_(("failed", "interrupted"))).label("failed"),
             _how_many(FEEDBACK.c.rating == "down").label("rated_down"),
@@ -96,11 +95,6 @@ def stages(connection: Connection, who: Principal, collection: str, since: float
 def found_nothing() -> ColumnElement[bool]:
     """Whether a turn was refused, and by no person who wrote ahead where to ask instead."""
     return and_(TURNS.c.status == "refused", func.coalesce(json_text(TURNS.c.ending, "written"), "") == "")
-
-
-def is_doubted(ending: ColumnElement[Any]) -> ColumnElement[bool]:
-    """Whether an answer said itself that it may not answer."""
-    return cast(json_text(ending, "doubted"), Text).in_(("1", "true"))
 
 
 def is_folded(ending: ColumnElement[Any]) -> ColumnElement[bool]:
@@ -149,7 +143,7 @@ _DOUBTS: dict[Doubt, tuple[int, ColumnElement[bool]]] = {
     "contradicted": (3, contradicted(TURNS.c.ending) > 0),
     "unsupported": (2, json_count(TURNS.c.ending, "support", "supported") > 0),
     "folded": (2, is_folded(TURNS.c.ending)),
-    "doubted": (2, is_doubted(TURNS.c.ending)),
+    "doubted": (2, turns.is_doubted(TURNS.c.ending)),
     "edited": (2, TURNS.c.search_for.is_not(None)),
     "unsure": (
         1,
@@ -394,7 +388,7 @@ def dialogs(
                 elif after and after.id in by_turn and counting(connection, turn.id) is None:
                     review = _worded_anew(messages, turn, after, by_turn[after.id] or _by_use(after))
             messages.append(_question(turn, review, first=not messages, weak=weak))
-            answered = history_for_model((Message("assistant", turn.answer),)).messages
+            answered = history_for_model((Message("assistant", turns.answer_for_history(turn)),)).messages
             messages += [ReviewedMessage(role="assistant", text=message.text) for message in answered]
         conversations.append(
             ReviewedDialog(

@@ -16,8 +16,10 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Double,
+    Row,
     RowMapping,
     Select,
+    Text,
     and_,
     bindparam,
     case,
@@ -36,7 +38,8 @@ from rewriter.protocol import Conversation, Message
 from server.access import Ownership, Principal
 from server.store.records import Feedback, Rating, StoredTurn, Trace, TraceSummary, TurnStatus
 from server.store.schema import CONVERSATIONS, FEEDBACK, TRACES, TURNS, json_text, put, visible
-from server.turn.events import DoneEvent, ErrorEvent, EvidenceEvent, RewriteEvent
+from server.turn.answer import borne_out
+from server.turn.events import DoneEvent, ErrorEvent, EvidenceEvent, RewriteEvent, SupportEvent
 from server.turn.system_messages import history_for_model
 
 # What every turn executes is built once: to build a statement takes longer than to execute it.
@@ -268,14 +271,30 @@ def history(
     """
     wanted = {"conversation": conversation_id, "turn": before, "limit": limit}
     rows = connection.execute(_said(who, bool(before)), wanted).all()
-    messages = _messages((row.question, row.answer) for row in reversed(rows))
+    messages = _messages((row.question, _borne_out(row)) for row in reversed(rows))
     return history_for_model(messages[-limit:] if limit else ())
 
 
 def history_of_visitor(connection: Connection, turn_id: str, who: Principal, limit: int) -> Conversation:
     """Return the newest `limit` messages before a turn of a visitor, oldest first."""
     before = of_visitor(connection, turn_id, who, 1 + limit)[:-1]
-    return history_for_model(_messages((turn.question, turn.answer) for turn in before)[-limit:] if limit else ())
+    exchanges = ((turn.question, answer_for_history(turn)) for turn in before)
+    return history_for_model(_messages(exchanges)[-limit:] if limit else ())
+
+
+def answer_for_history(turn: StoredTurn) -> str:
+    """Return the answer of a turn without what was shown as not borne out."""
+    return borne_out(turn.answer, turn.done.support, doubted=turn.done.doubted) if turn.done else turn.answer
+
+
+def _borne_out(row: Row[Any]) -> str:
+    support = [SupportEvent.model_validate(event) for event in json.loads(row.support or "[]")]
+    return borne_out(row.answer, support, doubted=bool(row.doubted))
+
+
+def is_doubted(ending: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Whether an answer said itself that it may not answer."""
+    return cast(json_text(ending, "doubted"), Text).in_(("1", "true"))
 
 
 def _messages(exchanges: Iterable[tuple[str, str]]) -> list[Message]:
@@ -290,7 +309,8 @@ def _messages(exchanges: Iterable[tuple[str, str]]) -> list[Message]:
 @lru_cache(100)
 def _said(who: Principal, before: bool) -> Select[Any]:
     """The newest `limit` questions and answers of `conversation`, with `before` those that `turn` follows."""
-    query = select(*TURNS.c["question", "answer"]).where(
+    ending = json_text(TURNS.c.ending, "support").label("support"), is_doubted(TURNS.c.ending).label("doubted")
+    query = select(*TURNS.c["question", "answer"], *ending).where(
         _CONVERSATION, TURNS.c.status != "pending", visible(TURNS, who)
     )
     which = and_(not_(_TURN), TURNS.c.id.in_(select(_LINE.c.id))) if before else not_(TURNS.c.replaced)

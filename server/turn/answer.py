@@ -55,6 +55,21 @@ def _plain(text: str) -> str:
     return " ".join(text.casefold().split()).strip(_EDGES)
 
 
+_MARKERS_BEHIND = regex.compile(r"(?: ?\[\d{1,3}\])* ?")
+
+
+def borne_out(answer: str, support: Iterable[SupportEvent], *, doubted: bool) -> str:
+    """Return an answer as later turns read it: without statements that its sources contradict.
+
+    Where it says itself that nothing in it could be matched (`doubted`), no unsupported statement stays either.
+    """
+    wrong = [event for event in support if event.contradicted or (doubted and not event.supported)]
+    for event in sorted(wrong, key=lambda event: event.answer_start, reverse=True):
+        behind = _MARKERS_BEHIND.match(answer, event.answer_end)
+        answer = answer[: event.answer_start] + answer[behind.end() if behind else event.answer_end :]
+    return answer.strip()
+
+
 _TAGS = regex.compile(
     r"</?(?:passages?|question|system|user|assistant)>|<\|\w+\|>|cannot_answer|^\W*(?:Question|They mean):|\w › \w",
     regex.IGNORECASE | regex.MULTILINE,

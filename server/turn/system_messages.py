@@ -133,7 +133,7 @@ def history_for_model(messages: Iterable[Message]) -> Conversation:
     """Return the messages as the history that later turns read.
 
     Answers come without the server's own words and the marks of quotes. Courtesies are left out, and so are quotes that
-    are told with a doubt.
+    are told with a doubt and what a model wrote where the nearest sentences stand below it instead.
     """
     whole = folded(messages)
     asks_for_person = {
@@ -170,17 +170,19 @@ _QUOTE_MARKS = regex.compile(
     r"^ {0,3}(?:> ?)++(?:(?:\[\d{1,3}\] ?)++$)?|(?<![] ])(?: ?\[\d{1,3}\])++ *+$", regex.MULTILINE
 )
 """The marks of quotes in an answer, and citations at the ends of lines."""
-
-
 _QUOTE = regex.compile(r"\s*>.*\[\d{1,3}\]\s*", regex.DOTALL)
+_PART = regex.compile(r"\*\*[^\n]+\?\*\*")
 
 
 def _without(text: str) -> str:
-    """Return an answer without the server's own words, and the quotes that they doubt: these may speak of anything."""
+    """Return an answer without the server's own words, the quotes that they doubt, and the text that they take back."""
     paragraphs, doubted = list[str](), False
     for part in text.split("\n\n"):
-        if _is_own(part.strip()):
-            doubted = part.strip() in everywhere(DOUBTFUL)
+        if _is_own(own := part.strip()):
+            doubted = own in everywhere(DOUBTFUL)
+            takes_back = own in everywhere(NEAREST_INSTEAD) + everywhere(NOT_BORNE_OUT)
+            while takes_back and paragraphs and not _PART.fullmatch(paragraphs[-1]):
+                paragraphs.pop()
         elif not (doubted and _QUOTE.fullmatch(part)):
             paragraphs.append(part)
     return _QUOTE_MARKS.sub("", "\n\n".join(paragraphs)).strip()

@@ -83,6 +83,21 @@ def test_the_history_of_the_messages_is_searched_with(running: Any, llm: Any) ->
     assert "pirate" not in prompt
 
 
+def test_a_text_that_a_stream_cannot_take_back_is_no_history(running: Any, llm: Any) -> None:
+    question, llm.max_model_len = "How long does parental leave last?", 4096
+    llm.pieces = ["The mayor of Springfield studied medieval falconry [1]."]
+    with client_of(running) as client:
+        with client.chat.completions.create(**ask(question, stream=True)) as stream:
+            shown = "".join(chunk.choices[0].delta.content or "" for chunk in stream if chunk.choices)
+        said = [{"role": "user", "content": question}, {"role": "assistant", "content": shown}]
+        messages = [*said, {"role": "user", "content": "And by fax?"}]
+        completion = client.chat.completions.create(model="docs", messages=messages)  # type: ignore[arg-type]
+    assert "falconry" in shown
+    assert "falconry" not in json.dumps(llm.requests[-1]["messages"])
+    variants = (completion.model_extra or {})["anaphora"]["rewrite"]["variants"]
+    assert not any("falconry" in variant["text"] for variant in variants)
+
+
 @pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
 def test_a_shorter_answer_may_be_asked_for_but_not_a_longer_one(running: Any, llm: Any, name: str) -> None:
     with client_of(running) as client:

@@ -11,7 +11,7 @@ from sqlalchemy import delete, event, select, update
 from server.store import Database, conversations, turns
 from server.store.records import ConversationSummary
 from server.store.schema import CONVERSATIONS, FEEDBACK, TURNS
-from server.turn.events import CitationEvent, DoneEvent, ErrorEvent
+from server.turn.events import CitationEvent, DoneEvent, ErrorEvent, SupportEvent
 from tests.rows import ALL, MINE, begin_turn, finish_turn, trace_of
 
 
@@ -62,6 +62,31 @@ def test_history_leaves_out_pending_turns_and_keeps_order(database: Database) ->
     newest = database.read_blocking(lambda c: turns.history(c, conversation.id, ALL, before=None, limit=2))
     assert [turn.text for turn in newest.messages] == ["two?", "2"]
     assert not database.read_blocking(lambda c: turns.history(c, conversation.id, ALL, before=None, limit=0))
+
+
+def test_history_leaves_out_what_was_shown_as_not_borne_out(database: Database) -> None:
+    def judged(answer: str, *wrong: str, doubted: bool = False, contradicted: bool = False) -> list[str]:
+        conversation = new(database)
+        turn_id = begin(database, conversation, "one?")
+        places = [(answer.index(text), answer.index(text) + len(text)) for text in wrong]
+        support = [
+            SupportEvent(
+                answer_start=start, answer_end=end, cited=[1], score=0.1, supported=False, contradicted=contradicted
+            )
+            for start, end in places
+        ]
+        ending = done(turn_id, conversation.id, answer).model_copy(update={"support": support, "doubted": doubted})
+        trace = trace_of(turn_id, conversation.id)
+        database.write_blocking(lambda c: finish_turn(c, turn_id, answer, ending=ending, trace=trace))
+        history = database.read_blocking(lambda c: turns.history(c, conversation.id, ALL, before=None, limit=50))
+        return [turn.text for turn in history.messages[1:]]
+
+    answer = "It is paid [1]. It lasts a year. [1] Ask the office [2]."
+    assert judged(answer, "It lasts a year.", contradicted=True) == ["It is paid [1]. Ask the office [2]."]
+    assert judged(answer, "It lasts a year.") == [answer]
+    assert judged("It lasts a year [1].", "It lasts a year [1].", doubted=True) == []
+    listed = "Either:\n\n1. by post [1]\n2. by pigeon [1]\n3. by fax [2]"
+    assert judged(listed, "by pigeon [1]", contradicted=True) == ["Either:\n\n1. by post\n2. \n3. by fax"]
 
 
 def test_an_edited_question_takes_the_place_of_all_that_followed(database: Database) -> None:

@@ -13,6 +13,8 @@ from server.turn.system_messages import (
     DOUBTFUL,
     GREETING,
     INTRODUCTION,
+    NEAREST_INSTEAD,
+    NOT_BORNE_OUT,
     WELCOME,
     history_for_model,
     no_answer,
@@ -89,7 +91,13 @@ def said(*texts: str) -> tuple[Message, ...]:
         (f"{DOUBTFUL}\n\nIt is ten weeks.", "It is ten weeks."),
         (no_answer("x", ["t"], 1), ""),
         (no_answer("x", ["t"], 1, far=True), ""),
-        ("Ten weeks [1].\n\nWhat comes nearest in the documents:\n\n> Ten. [1]", "Ten weeks [1].\n\nTen."),
+        ("Two.\n\nThree [1].\n\nWhat comes nearest in the documents:\n\n> Ten. [1]", "Ten."),
+        (
+            f"**Paid?**\n\nYes [1].\n\n**How?**\n\nI guess.\n\n{NEAREST_INSTEAD}\n\n> Ten. [1]",
+            "**Paid?**\n\nYes [1].\n\n**How?**\n\nTen.",
+        ),
+        (f"I guess [1].\n\n---\n\n{NOT_BORNE_OUT}\n\n{INTRODUCTION}\n\n> Ten. [1]", "Ten."),
+        (f"I guess [1].\n\n---\n\n{NOT_BORNE_OUT}\n\n{DOUBTFUL}\n\n> Ten. [1]", ""),
         ("Ten weeks [1].\n\n\n  It is paid.", "Ten weeks [1].\n\n\n  It is paid."),
     ],
 )
@@ -112,3 +120,18 @@ def test_whatever_a_turn_refuses_or_quotes_leaves_no_word_of_the_server() -> Non
         assert answer
         for message in history_for_model(said(question, answer)).messages[1:]:
             assert all(f"> {part}" in answer for part in message.text.split("\n\n")), "only what was quoted"
+
+
+@pytest.mark.parametrize(("style", "status"), [("short", "quoted"), ("full", "answered")])
+def test_what_a_model_invents_enters_no_later_turn(style: str, status: str) -> None:
+    invented, question = "The mayor of Springfield studied medieval falconry [1].", "How long does parental leave last?"
+    end = done(play(engine([invented], style=style), question))
+    assert (end.status, bool(end.folded)) == (status, style == "short")
+    history = history_for_model(said(question, end.answer))
+    assert "ten weeks" in history.messages[-1].text, "the quotes that stand instead are read"
+
+    collection, model = FakeCollection(), ScriptedChatModel(script=["Form PL-7 is faxed [2]."])
+    play(engine(model=model, collection=collection), "and by fax?", conversation=history)
+    read = [*(query.text for query in collection.asked[0][0]), *(message.text for message in model.asked[0])]
+    assert any("ten weeks" in text for text in read)
+    assert not any("falconry" in text for text in read)

@@ -30,8 +30,9 @@ from index.rerank import Scores as PairScores
 from index.writer import VectorJournal
 from papers.datasets import DataSet
 from papers.measures import tests_of
-from papers.systems import KnownRewrites, System, context_text, human_rewrite
+from papers.systems import SERVED, KnownRewrites, PeopleWriting, System, context_text, human_rewrite
 from rewriter.protocol import PassThroughRewriter, Rewrite, Rewriter, Term
+from rewriter.served import ServedRewriter
 from server.settings import Settings
 from server.turn.events import TurnFailed
 from server.turn.search import TurnSearch
@@ -210,7 +211,8 @@ def rewrites_by_form(
     """
     rewrites = {}
     for form in dict.fromkeys(forms):
-        with open_form(form) as rewriter:
+        with open_form("auto" if form == SERVED else form) as opened:
+            rewriter = ServedRewriter(opened, PeopleWriting(questions)) if form == SERVED else opened
             rewrites[form] = collect_rewrites(rewriter, questions, progress, cache if form == "prompted" else None)
     return rewrites
 

@@ -3,7 +3,8 @@
 `FORM[:RETRIEVER][+RERANK]`, for example `typed:bm25`, `context:rrf`, `auto:variants+rerank`.
 
 FORM       `typed` (the user's words), `context` (the previous exchange and the question), `human` (what a person
-           wrote), or a rewriter: `auto` (the one a turn would use by default), `prompted`, a run's id, a folder.
+           wrote), or a rewriter: `auto` (the one a turn would use by default), `prompted`, a run's id, a folder, or
+           `served` (`auto` beside a served model, for which the questions that people wrote stand in).
 RETRIEVER  `bm25`, `dense`, `rrf` (both, fused): the form's text alone. `variants`: everything a chat turn searches,
            with the form as its rewrite.
 RERANK     `+rerank` (as a turn does: only where a stand-alone question is known), `+rerank-always`.
@@ -21,15 +22,19 @@ from typing import Literal, TypeAlias, cast, get_args
 from evaluation.questions import EvaluationError, Question
 from index.documents import Document, Hit, Query, Where
 from index.encoders import Vectors
+from rewriter import guard
 from rewriter.protocol import Conversation, Rewrite
 from server.settings import Settings
 from server.settings.profile import RetrievalProfile, packaged_profile
 from server.turn.search import Searchable
+from text.words import words
 
 Retriever: TypeAlias = Literal["bm25", "dense", "rrf", "variants"]
 Reranking: TypeAlias = Literal["never", "auto", "always"]
 
 FIXED_FORMS = ("typed", "context", "human")
+
+SERVED = "served"
 
 DEFAULT_SYSTEMS = (
     "typed:bm25", "typed:dense", "typed:rrf", "context:bm25", "context:dense", "context:rrf", "human:bm25",
@@ -139,6 +144,27 @@ class KnownRewrites:
 
     def rewrite(self, conversation: Conversation, question: str) -> Rewrite:
         return self._rewrites[conversation, question]
+
+
+class PeopleWriting:
+    """Stands in for a served model: writes what people wrote, as far as the guard lets it pass."""
+
+    name = "people"
+
+    def __init__(self, questions: Sequence[Question]) -> None:
+        self._written = {(question.conversation, question.text): question for question in questions}
+
+    def rewrite(self, conversation: Conversation, question: str) -> Rewrite:
+        """Return the written question, `keep` where it is the typed one, or `refused`."""
+        written = self._written[conversation, question].rewrite or question
+        if words(written) == words(question):
+            return Rewrite(question, "keep")
+        reason = guard.check(conversation, question, written)
+        return Rewrite(question, "refused", reason=reason) if reason else Rewrite(written, "rewrite")
+
+    async def arewrite(self, conversation: Conversation, question: str) -> Rewrite:
+        """As `rewrite`."""
+        return self.rewrite(conversation, question)
 
 
 def human_rewrite(question: Question) -> Rewrite:

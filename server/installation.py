@@ -411,7 +411,7 @@ def _remote(settings: Settings) -> Finding:
     finally:
         engine.stop()
     address = without_credentials(engine.address)
-    rewriting = settings.rewriter.model_name if settings.rewriter.kind == "prompted" else ""
+    rewriting = settings.rewriter.model_name if settings.rewriter.kind != "none" else ""
     for setting, name in (("llm", "" if llm.server else llm.asked_name), ("rewriter", rewriting)):
         if name and name not in engine.listed:
             return Finding(

@@ -16,12 +16,14 @@ from index.errors import ModelUnavailable
 from rewriter.load import REWRITERS, Serving, load_rewriter, packaged_folder
 from rewriter.protocol import PassThroughRewriter, Rewriter, RunError
 from rewriter.runs import PROMOTED, promoted_folder
+from rewriter.served import Patience, ServedRewriter
 from server.settings import Settings
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
     from index.rerank import Reranker
+    from rewriter.prompted import PromptedRewriter
     from server.turn.support import PairModel
 
 
@@ -96,18 +98,34 @@ def chosen_folder(settings: Settings) -> Path | None:
 def open_rewriter(settings: Settings, chat_model: BaseChatModel | None = None) -> Rewriter:
     """The rewriter of the settings. The prompted one needs `chat_model`; without it, query variants alone search.
 
+    Beside a trained one, `chat_model` is a served model that writes in full what leans on its conversation.
     Raises RunError where the folder that is wanted is missing, unfinished or damaged.
     """
     if settings.rewriter.kind == "prompted" and chat_model is not None:
-        from rewriter.prompted import PromptedRewriter
-
-        profile = settings.retrieval.profile
-        named = settings.rewriter.model_name
-        if named and settings.llm.remote:
-            chat_model = chat_model.model_copy(update={"model_name": named})
-        return PromptedRewriter(chat_model, profile.rewrite_seconds, profile.history_messages)
+        return _prompted(settings, chat_model, settings.retrieval.profile.rewrite_seconds)
     folder = chosen_folder(settings) if settings.rewriter.kind == "auto" else None
-    return PassThroughRewriter() if folder is None else _trained(folder, settings)
+    if folder is None:
+        return PassThroughRewriter()
+    return with_served(_trained(folder, settings), settings, chat_model)
+
+
+def with_served(
+    trained: Rewriter, settings: Settings, chat_model: BaseChatModel | None, patience: Patience | None = None
+) -> Rewriter:
+    """Return `trained` with the served `chat_model` beside it; alone without one, or if it gets no time."""
+    seconds = settings.retrieval.profile.sentence_seconds
+    if chat_model is None or not seconds:
+        return trained
+    return ServedRewriter(trained, _prompted(settings, chat_model, seconds), patience)
+
+
+def _prompted(settings: Settings, chat_model: BaseChatModel, seconds: float) -> PromptedRewriter:
+    from rewriter.prompted import PromptedRewriter
+
+    named = settings.rewriter.model_name
+    if named and settings.llm.remote:
+        chat_model = chat_model.model_copy(update={"model_name": named})
+    return PromptedRewriter(chat_model, seconds, settings.retrieval.profile.history_messages)
 
 
 class RewriterManager:
@@ -122,6 +140,7 @@ class RewriterManager:
         self._lock = threading.Lock()
         self._state: tuple[str, int] | None = None
         self._rewriter: Rewriter = PassThroughRewriter()
+        self._patience = Patience()
         self.problem = ""
 
     @property
@@ -130,7 +149,7 @@ class RewriterManager:
         return self._settings.rewriter.kind != "auto" or self._state == self._wanted()
 
     def rewriter(self, chat_model: BaseChatModel | None = None) -> Rewriter:
-        """The rewriter a turn has now."""
+        """The rewriter a turn has now; beside a trained one, `chat_model` is a served model that is fast."""
         if self._settings.rewriter.kind != "auto":
             return open_rewriter(self._settings, chat_model)
         wanted = self._wanted()
@@ -139,7 +158,7 @@ class RewriterManager:
                 if wanted != self._state:
                     self._open()
                     self._state = wanted
-        return self._rewriter
+        return with_served(self._rewriter, self._settings, chat_model, self._patience)
 
     def _open(self) -> None:
         try:

@@ -174,18 +174,27 @@ def open_search(settings: Settings, state: State) -> Iterator[tuple[Collection, 
 @contextmanager
 def open_rewriter(settings: Settings, state: State) -> Iterator[Rewriter]:
     """The rewriter a turn with these settings has; its language model runs as long as the context lasts."""
-    from server.engines import open_engine
+    from server.engines import EngineError, open_engine
     from server.rewriters import open_rewriter as open_chosen
 
-    if settings.rewriter.kind != "prompted":
+    prompted = settings.rewriter.kind == "prompted"
+    served = settings.rewriter.kind == "auto" and settings.llm.remote and settings.retrieval.profile.sentence_seconds
+    if not prompted and not served:
         yield open_chosen(settings)
         return
-    with state.err.status("starting the language model"):
-        engine = open_engine(settings)
-        engine.start()
+    engine = open_engine(settings)
+    try:
+        with state.err.status("starting the language model"):
+            engine.start()
+    except EngineError as error:
+        if prompted:
+            raise
+        state.err.print(f"Follow-ups are searched without a sentence of the model: {error}", style="yellow")
+        yield open_chosen(settings)
+        return
     try:
         model = engine.chat_model()
-        if model is None:
+        if model is None and prompted:
             raise SettingsError(
                 "The prompted rewriter needs a language model, but llm.model is `none`; "
                 "set llm.model or choose another --rewriter."

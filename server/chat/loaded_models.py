@@ -20,7 +20,7 @@ from server.rewriters import RewriterManager
 from server.settings import Settings
 from server.store.records import View
 from server.turn.events import DoneEvent, ErrorEvent
-from server.turn.models import AnswerStyle, TurnModels, WritingPace, answer_style
+from server.turn.models import AnswerStyle, TurnModels, WritingPace, answer_style, writes_fast
 from text.languages import analysis
 
 if TYPE_CHECKING:
@@ -218,16 +218,22 @@ class ServiceModels(Models):
         engine = await keeper.engine()
         model, llm = salted(engine.chat_model(), group), keeper.settings.llm
         style = _style(engine, keeper)
-        rewriter, reranker, pairs = await self._loaded(model, pairs=model is not None)
+        rewriter, reranker, pairs = await self._loaded(self._writer(keeper, model), pairs=model is not None)
         answering = limited(model, answer_tokens, llm.longest_answer(style))
         return TurnModels(rewriter, reranker, answering, engine.name, style, keeper.pace, pairs)
 
     async def of_search(self, group: str = "") -> TurnModels:
-        """Return the models for a search; the language model is awaited only if it rewrites."""
+        """Return the models for a search; the language model is awaited only if it alone rewrites."""
         prompted = self._settings.rewriter.kind == "prompted"
-        model = salted((await self.keeper.engine()).chat_model(), group) if prompted else None
-        rewriter, reranker, _ = await self._loaded(model, pairs=False)
+        engine = await self.keeper.engine() if prompted else self.keeper.running
+        model = salted(engine.chat_model(), group) if engine else None
+        rewriter, reranker, _ = await self._loaded(self._writer(self.keeper, model), pairs=False)
         return TurnModels(rewriter, reranker)
+
+    def _writer(self, keeper: EngineManager, model: BaseChatModel | None) -> BaseChatModel | None:
+        """Return the language model if it rewrites: by the settings, or as a fast server beside a trained rewriter."""
+        served = keeper.settings.llm.remote and writes_fast(keeper.settings.llm, keeper.pace)
+        return model if served or self._settings.rewriter.kind == "prompted" else None
 
     async def _loaded(
         self, model: BaseChatModel | None, *, pairs: bool

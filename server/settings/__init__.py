@@ -281,16 +281,16 @@ class RewriterSettings(SettingsGroup):
 
     kind: Literal["auto", "none", "prompted"] = Field(
         "auto",
-        description="`auto` takes a trained one (milliseconds); `none` leaves it to the query variants; "
-        "`prompted` asks the LLM (seconds on a CPU).",
+        description="`auto` takes a trained one (milliseconds), and asks a model at an address that writes fast for "
+        "follow-ups in full; `none` leaves it to the query variants; `prompted` asks the LLM (seconds on a CPU).",
     )
     model: str = Field(
         "", description="Folder or run id for `auto`; empty takes the promoted run, else the packaged one."
     )
     model_name: str = Field(
         "",
-        description="Model name at the URL of `llm.model` that `prompted` asks, such as an adapter's; empty asks the "
-        "one that answers.",
+        description="Model name at the URL of `llm.model` that rewrites, such as an adapter's; empty asks the one that "
+        "answers.",
     )
 
 

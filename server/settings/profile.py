@@ -62,6 +62,7 @@ class RetrievalProfile(BaseModel):
     ask_back: float = Field(ge=0, le=1)
     rewrite_threshold: float | None = Field(None, ge=0, le=1)
     rewrite_seconds: float = Field(gt=0)
+    sentence_seconds: float = Field(ge=0)
     history_messages: int = Field(ge=0)
     variants: VariantTable
 

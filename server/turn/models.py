@@ -80,13 +80,17 @@ def answer_style(llm: LLMSettings, window: int = 0, pace: WritingPace | None = N
     """The style of the next answer.
 
     `window` is the context that the model's server tells, in tokens; 0 takes the settings'. `auto` is full for a model
-    with a large one that writes fast; until an answer was timed, one at an address is believed to.
+    with a large one that writes fast.
     """
     if llm.style != "auto":
         return llm.style
+    return "full" if writes_fast(llm, pace) and max(window, llm.context_tokens) >= FULL_WINDOW else "short"
+
+
+def writes_fast(llm: LLMSettings, pace: WritingPace | None = None) -> bool:
+    """Return whether the model writes `FULL_PACE`; until an answer was timed, one at an address is believed to."""
     speed = pace.tokens_per_second if pace else 0.0
-    fast = speed >= FULL_PACE if speed else llm.remote
-    return "full" if fast and max(window, llm.context_tokens) >= FULL_WINDOW else "short"
+    return speed >= FULL_PACE if speed else llm.remote
 
 
 @dataclass(frozen=True, slots=True)

@@ -238,7 +238,12 @@ class Turn:
         request, search = self.request, self._search
         self._opening = asyncio.create_task(run_blocking(lambda: search.collection(request.collection)))
         plan = await search.planned(
-            request.question, request.conversation, request.search_for, self.watch, page=request.page
+            request.question,
+            request.conversation,
+            request.search_for,
+            self.watch,
+            page=request.page,
+            opening=self._opening,
         )
         self._searched = await self._opening
         return plan

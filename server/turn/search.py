@@ -14,15 +14,27 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from index.documents import Document, Hit, Query, Where
+from index.errors import IndexingError
 from rewriter.protocol import AsyncRewriter, Conversation, Message, Rewrite, Rewriter
+from rewriter.served import ServedRewriter
 from server.settings import Settings
 from server.settings.profile import RetrievalProfile, VariantWeights
-from server.turn.events import BLOCKING_SECONDS, Evidence, QueryVariant, RewriteEvent, Stopwatch, run_blocking, within
+from server.turn.events import (
+    BLOCKING_SECONDS,
+    Evidence,
+    QueryVariant,
+    RewriteEvent,
+    Stopwatch,
+    TurnFailed,
+    run_blocking,
+    within,
+)
 from server.turn.evidence import SentencePlace, sentence_chances
 from server.turn.support import SupportScorer
 from server.turn.system_messages import BackReply, passed_over, understood
@@ -346,13 +358,15 @@ class TurnSearch:
         watch: Stopwatch,
         *,
         page: ReadPage = NO_PAGE,
+        opening: asyncio.Future[Searchable] | None = None,
         blocking: bool = False,
     ) -> SearchPlan:
         """Rewrite a question within the profile's time limit, else take it as typed, and build its query variants.
 
         A reply to a question back is searched as the question that it resolves to, with the history before that; what
         is no reply without the question back. Whether a first question leans on the `page` that is read, the rewriter
-        tells; its words are not added.
+        tells; its words are not added. While a served model writes the question in full, the other variants are
+        searched in the collection that `opening` opens.
         """
         limit, edited = self.settings.retrieval.profile.rewrite_seconds, bool((search_for or "").strip())
         reply = None if edited else understood(conversation, question)
@@ -361,13 +375,17 @@ class TurnSearch:
             rewrite = Rewrite(asks, "keep")
             if not edited:
                 said = before or page.as_history
-                rewrite = await rewrite_within(limit, self.rewriter, said, asks, blocking=blocking)
+                quick = self.rewriter.first if isinstance(self.rewriter, ServedRewriter) else self.rewriter
+                rewrite = await rewrite_within(limit, quick, said, asks, blocking=blocking)
             needed = rewrite.history_probability
             if not before and page.words and (rewrite.decision == "expand" or rewrite.expansion):
                 rewrite = replace(rewrite, text=asks, decision="keep", expansion=())
             plan = self.plan(asks, before, rewrite, search_for)
             if reply is not None:
                 plan = plan.replying(reply)
+            elif not edited:
+                plan = await self._in_full(plan, before, opening, blocking=blocking)
+                rewrite = plan.rewrite
             plan = plan.reading(page, needed, self.settings.retrieval.profile)
             told = {field.name: getattr(rewrite, field.name) for field in fields(rewrite) if field.name != "seconds"}
             step.tell(
@@ -376,6 +394,37 @@ class TurnSearch:
                 {"rewriter": plan.rewriter, "decision": plan.decision, "variants": len(plan.variants.queries)},
             )
         return replace(plan, seconds=watch.of("rewrite"))
+
+    async def _in_full(
+        self,
+        plan: SearchPlan,
+        conversation: Conversation,
+        opening: asyncio.Future[Searchable] | None,
+        *,
+        blocking: bool,
+    ) -> SearchPlan:
+        """Return the plan of the sentence that a served model writes in time, or else `plan`."""
+        rewriter, question = self.rewriter, plan.question
+        if not isinstance(rewriter, ServedRewriter) or not rewriter.writes(conversation, plan.rewrite):
+            return plan
+        ahead = asyncio.create_task(self._search_ahead(plan, opening)) if opening is not None else None
+        try:
+            if blocking:
+                rewrite = await asyncio.to_thread(rewriter.finish, conversation, question, plan.rewrite)
+            else:
+                rewrite = await rewriter.afinish(conversation, question, plan.rewrite)
+            if ahead is not None:
+                await asyncio.wait({ahead})
+        finally:
+            if ahead is not None:
+                ahead.cancel()
+        return plan if rewrite is plan.rewrite else self.plan(question, conversation, rewrite)
+
+    async def _search_ahead(self, plan: SearchPlan, opening: asyncio.Future[Searchable]) -> None:
+        """Search the variants of a plan, so that their vectors are at hand. What fails here fails again later."""
+        with suppress(IndexingError, TurnFailed):
+            searched = await asyncio.shield(opening)
+            await run_blocking(lambda: searched.search(plan.variants.queries))
 
     def hits(
         self, searched: Searchable, plan: SearchPlan, watch: Stopwatch, *, k: int, where: Where | None = None
@@ -468,8 +517,10 @@ class TurnSearch:
     ) -> Found:
         """Everything at once: the best `k` hits. Raises IndexingError, and TurnFailed where it takes too long."""
         watch = Stopwatch()
-        searched = await run_blocking(lambda: self.collection(collection))
-        plan = await self.planned(question, conversation, search_for, watch, page=page, blocking=blocking)
+        opening = asyncio.ensure_future(run_blocking(lambda: self.collection(collection)))
+        searched = await opening
+        options: dict[str, Any] = {"page": page, "opening": opening, "blocking": blocking}
+        plan = await self.planned(question, conversation, search_for, watch, **options)
         hits, reranked = await run_blocking(
             lambda: self.hits(searched, plan, watch, k=k, where=where), lambda: watch.running
         )

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -102,6 +105,58 @@ def test_an_adapter_rewrites_and_the_base_answers(
             assert turn.status_code == 200
     assert [request["model"] for request in llm.requests] == ["base", "adapter", "base"]
     assert "Can form PL-7 be sent by fax?" in turn.text
+
+
+def test_a_served_model_writes_a_follow_up_in_full_beside_the_trained_rewriter(
+    settings_for: MakeSettings, serve: Serve, llm: FakeOpenAIServer
+) -> None:
+    llm.pieces = lambda request: (
+        ["REWRITE: Can form PL-7 be sent ", "by fax?\n"] if request["model"] == "adapter" else ["It may be. ", "[1]"]
+    )
+    settings = settings_for(llm.url, llm={"model_name": "base"}, rewriter={"kind": "auto", "model_name": "adapter"})
+    with serve(settings).client() as client:
+        conversation = client.post("/v1/conversations", json={"collection": "docs"}).json()["id"]
+        for question in ("How do I apply for parental leave with form PL-7?", "and by fax?", "What is a sabbatical?"):
+            turn = client.post(f"/v1/conversations/{conversation}/turns", json={"question": question})
+            assert turn.status_code == 200
+            if question == "and by fax?":
+                assert "Can form PL-7 be sent by fax?" in turn.text
+                assert "terms+prompted" in turn.text
+        told = [
+            {"role": "user", "text": "How do I apply for leave with form PL-7?"},
+            {"role": "assistant", "text": "By mail."},
+        ]
+        search = {"query": "and by fax?", "collection": "docs", "history": told}
+        assert client.post("/v1/search", json=search).json()["rewrite"]["text"] == "Can form PL-7 be sent by fax?"
+    assert [request["model"] for request in llm.requests] == ["base", "adapter", "base", "base", "adapter"]
+
+
+def test_a_served_model_that_writes_no_sentence_in_time_holds_up_no_turn(
+    settings_for: MakeSettings, serve: Serve, llm: FakeOpenAIServer, tmp_path: Path
+) -> None:
+    hangs = threading.Event()
+
+    def pieces(request: dict[str, Any]) -> Iterator[str]:
+        if request["model"] == "adapter":
+            hangs.wait(60)
+        yield "It may be. [1]"
+
+    llm.pieces = pieces
+    profile = tmp_path / "profile.toml"
+    profile.write_text("sentence_seconds = 0.2\n")
+    settings = settings_for(
+        llm.url,
+        llm={"model_name": "base"},
+        rewriter={"kind": "auto", "model_name": "adapter"},
+        retrieval={"profile": str(profile)},
+    )
+    with serve(settings).client() as client:
+        conversation = client.post("/v1/conversations", json={"collection": "docs"}).json()["id"]
+        for question in ("How do I apply for parental leave with form PL-7?", "and by fax?"):
+            turn = client.post(f"/v1/conversations/{conversation}/turns", json={"question": question})
+            assert "It may be." in turn.text
+    hangs.set()
+    assert '"decision":"expand"' in turn.text.replace(" ", "")
 
 
 def test_doctor_says_how_fast_a_server_writes(llm: FakeOpenAIServer, tmp_path: Path) -> None:

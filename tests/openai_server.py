@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.http_server import FakeHandler, ServedFake
+from text.prompts import load_prompt
 
 _USAGE = {"prompt_tokens": 50, "completion_tokens": 7, "total_tokens": 57}
 
@@ -49,6 +50,12 @@ class FakeOpenAIServer(ServedFake):
     def url(self) -> str:
         """Where it serves, while it does."""
         return f"http://127.0.0.1:{self.port}/v1"
+
+    @property
+    def answers(self) -> list[dict[str, Any]]:
+        """The requests for an answer: those for a follow-up in full left out."""
+        rewriting = load_prompt("rewriter.prompts", "rewrite").text
+        return [request for request in self.requests if request["messages"][0]["content"] != rewriting]
 
     def handler(self) -> type[FakeHandler]:
         return _handler(self)

@@ -81,8 +81,8 @@ def test_who_asks_for_a_person_is_offered_one_without_a_search(running: Running,
         assert turn["answer"].startswith("Ein Mensch kann hier weiterhelfen")
         assert (turn["status"], turn["evidence"]["passages"]) == ("answered", [])
         assert (offered(running, first), offered(running, wants)) == ("", "asked")
-    assert len(llm.requests) == 2, "no model was asked for it"
-    assert "human" not in str(llm.requests[-1]["messages"]), "what goes on does not go on about a person"
+    assert len(llm.answers) == 2, "no model was asked for it"
+    assert "human" not in str(llm.answers[-1]["messages"]), "what goes on does not go on about a person"
 
 
 WANTED = """

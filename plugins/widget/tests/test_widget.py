@@ -109,8 +109,8 @@ def test_a_web_site_shows_the_chat_and_no_other_site_does(
     assert "<img src=x" in answer, "what a model says is text"
     frame.locator("article summary").first.click()
     assert "Parental leave lasts ten weeks." in frame.locator("blockquote").first.inner_text()
-    assert len(llm.requests) == 2
-    assert "How long is parental leave?" in str(llm.requests[1]["messages"]), "the second question has its history"
+    assert len(llm.answers) == 2
+    assert "How long is parental leave?" in str(llm.answers[1]["messages"]), "the second question has its history"
     assert inside(page, running).evaluate("window.owned") is None
     assert page.evaluate("window.owned") is None
 

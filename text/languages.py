@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from polib import POFile
     from py3langid.langid import LanguageIdentifier
 
 
@@ -149,12 +150,9 @@ def words(language: str) -> dict[str, str | list[str]]:
     """Every translated text of a language by its English, or the forms of one that counts; none for English."""
     if language == ENGLISH:
         return {}
-    import polib
-
-    entries = polib.pofile(str(LOCALE / language / "LC_MESSAGES" / "anaphora.po"))
     return {
         entry.msgid: [text for _, text in sorted(entry.msgstr_plural.items())] if entry.msgid_plural else entry.msgstr
-        for entry in entries
+        for entry in _catalogue(language)
     }
 
 
@@ -162,7 +160,11 @@ def words(language: str) -> dict[str, str | list[str]]:
 def _translations(language: str) -> catalogues.NullTranslations:
     if language == ENGLISH:
         return catalogues.NullTranslations()
+    return catalogues.GNUTranslations(BytesIO(_catalogue(language).to_binary()))
+
+
+@cache
+def _catalogue(language: str) -> POFile:
     import polib
 
-    entries = polib.pofile(str(LOCALE / language / "LC_MESSAGES" / "anaphora.po"))
-    return catalogues.GNUTranslations(BytesIO(entries.to_binary()))
+    return polib.pofile(str(LOCALE / language / "LC_MESSAGES" / "anaphora.po"))

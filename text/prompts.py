@@ -117,10 +117,6 @@ class AskingLengths:
 
 def asking(question: str, context: QuestionContext, lengths: AskingLengths, cut: Cut) -> str:
     """The question, the words it leaves out, the question before it and its answer; what is empty is left out."""
-    parts = (
-        (question, lengths.question),
-        (context.words, lengths.words),
-        (context.asked, lengths.asked),
-        (context.answered, lengths.answered),
-    )
-    return BETWEEN.join(cut(text, most)[0] for text, most in parts if text.strip() and most)
+    texts = (question, context.words, context.asked, context.answered)
+    mosts = (lengths.question, lengths.words, lengths.asked, lengths.answered)
+    return BETWEEN.join(cut(text, most)[0] for text, most in zip(texts, mosts, strict=True) if text.strip() and most)

@@ -204,18 +204,13 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
 def sentences(text: str) -> Iterator[Sentence]:
     """The sentences of `text`, in order. Line ends must be ``\\n`` for code and tables to be seen."""
     for block in blocks(text):
-        if block.kind == "prose":
-            first = True
-            for begin, finish in pairwise(_borders(text[block.start : block.end])):
-                start, end = trim(text, block.start + begin, block.start + finish)
-                if start < end:
-                    yield Sentence(start, end, "prose", first)
-                    first = False
-        else:
-            start, end = trim(text, block.start, block.end)
+        opens = True
+        for begin, finish in pairwise(_borders(block.words) if block.kind == "prose" else (0, len(block.words))):
+            start, end = trim(text, block.start + begin, block.start + finish)
             if start < end:
                 # Code keeps the indentation of its first line, or it would read askew.
-                yield Sentence(block.start if block.kind == "code" else start, end, block.kind, True)
+                yield Sentence(block.start if block.kind == "code" else start, end, block.kind, opens)
+                opens = False
 
 
 def trim(text: str, start: int, end: int) -> tuple[int, int]:
@@ -308,16 +303,14 @@ def tables(text: str) -> tuple[MarkdownTable, ...]:
     result = list[MarkdownTable]()
     header, rows, cells = None, list[TableRow](), list[str]()
     line = 0
-    in_row = False
     for token in block_parser().parse(text):
         if token.type == "table_open":
             header, rows = None, []
         elif token.type == "tr_open" and token.map is not None:
-            cells, line, in_row = [], token.map[0], True
-        elif token.type == "inline" and in_row:
+            cells, line = [], token.map[0]
+        elif token.type == "inline":
             cells.append(" ".join(token.content.split()))
         elif token.type == "tr_close":
-            in_row = False
             row = TableRow(line, *trim(text, starts[line], starts[line + 1] - 1), tuple(cells))
             header, rows = (row, rows) if header is None else (header, [*rows, row])
         elif token.type == "table_close" and header is not None:

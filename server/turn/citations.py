@@ -199,14 +199,12 @@ class CitationParser:
         return valid and following in _ENDS_CLAUSE and bool(_PLAIN_WORD.search(self._recent))
 
     def _at_line_start(self) -> bool:
-        line = self._recent.rpartition("\n")[2]
-        return not line.strip() and len(line) <= 3 and not self._held.strip()
+        return _begins_line(self._recent) and not self._held.strip()
 
     def _end_run(self) -> None:
         """A run of fence characters has ended: it opens or closes code, or is literal."""
         run = self._recent[-self._ticks :]
-        line = self._recent[: -self._ticks].rpartition("\n")[2]
-        at_line_start = not line.strip() and len(line) <= 3
+        at_line_start = _begins_line(self._recent[: -self._ticks])
         self._ticks = 0
         if self._fence:
             if at_line_start and run[0] == self._fence[0] and len(run) >= len(self._fence):
@@ -228,6 +226,12 @@ class CitationParser:
         self._after_marker = False
         self._recent = (self._recent + text)[-200:]
         return text
+
+
+def _begins_line(before: str) -> bool:
+    """Whether a fence may follow: as in Markdown, three blanks may stand before it."""
+    line = before.rpartition("\n")[2]
+    return not line.strip() and len(line) <= 3
 
 
 def _numbers(marker: str) -> Iterator[int]:

@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 import regex
 
-from index.documents import OPENING, Hit, TokenStates
+from index.documents import OPENING, Hit, Passage, TokenStates
 from server.turn.events import Evidence
 from server.turn.models import HEADER_TOKENS, count_tokens
 from server.turn.quote_shapes import (
@@ -173,22 +173,16 @@ def sentence_chances(
 
 def select_evidence(hits: Sequence[Hit], *, limit: int, budget: int) -> tuple[Evidence, ...]:
     """At most `limit` of `hits` within `budget` tokens, numbered from 1; the first always, even where it is larger."""
-    chosen: list[Evidence] = []
+    chosen = dict[tuple[str, int, int], Evidence]()
     spent = 0
-    seen: set[tuple[str, int, int]] = set()
     for hit in hits:
         if len(chosen) == limit:
             break
-        place = (hit.passage.document_id, hit.passage.start, hit.passage.end)
-        if place in seen:
-            continue
         cost = passage_tokens(hit)
-        if chosen and spent + cost > budget:
-            continue
-        seen.add(place)
-        spent += cost
-        chosen.append(numbered(len(chosen) + 1, hit))
-    return tuple(chosen)
+        if _place(hit.passage) not in chosen and (not chosen or spent + cost <= budget):
+            spent += cost
+            chosen[_place(hit.passage)] = numbered(len(chosen) + 1, hit)
+    return tuple(chosen.values())
 
 
 def read_further(hits: Sequence[Hit], passages: Sequence[Evidence]) -> tuple[Evidence, ...]:
@@ -196,33 +190,29 @@ def read_further(hits: Sequence[Hit], passages: Sequence[Evidence]) -> tuple[Evi
 
     Their sentences may answer too, and to quote them costs nothing.
     """
-    chosen = list(passages)
-    places = {(passage.document_id, passage.start, passage.end) for passage in passages}
+    chosen = {_place(passage): passage for passage in passages}
     for hit in hits:
-        place = (hit.passage.document_id, hit.passage.start, hit.passage.end)
-        if hit.tokens is not None and place not in places:
-            places.add(place)
-            chosen.append(numbered(len(chosen) + 1, hit))
-    return tuple(chosen)
+        if hit.tokens is not None and _place(hit.passage) not in chosen:
+            chosen[_place(hit.passage)] = numbered(len(chosen) + 1, hit)
+    return tuple(chosen.values())
+
+
+def _place(passage: Passage | Evidence) -> tuple[str, int, int]:
+    return passage.document_id, passage.start, passage.end
 
 
 def with_quoted(
     read: Sequence[Evidence], count: int, quotes: Sequence[Support], numbers_by_id: dict[str, int]
 ) -> tuple[tuple[Evidence, ...], list[Support]]:
-    """The first `count` of the passages `read` and those of the others that are quoted, as `renumbered`; the quotes."""
+    """The first `count` of the passages `read` and those of the others that are quoted; the quotes.
+
+    Both are numbered as `numbers_by_id` knows the passages, new ones further on; it learns them.
+    """
     quoted = {quote.n for quote in quotes}
     chosen = [passage for place, passage in enumerate(read) if place < count or passage.n in quoted]
-    passages = renumbered(chosen, numbers_by_id)
-    numbers = {old.n: new.n for old, new in zip(chosen, passages, strict=True)}
+    numbers = {old.n: numbers_by_id.setdefault(old.passage_id, len(numbers_by_id) + 1) for old in chosen}
+    passages = tuple(old.model_copy(update={"n": numbers[old.n]}) for old in chosen)
     return passages, [replace(quote, n=numbers[quote.n]) for quote in quotes]
-
-
-def renumbered(passages: Iterable[Evidence], numbers: dict[str, int]) -> tuple[Evidence, ...]:
-    """The passages numbered as they are `known` by id, new ones further on; `known` learns them."""
-    return tuple(
-        passage.model_copy(update={"n": numbers.setdefault(passage.passage_id, len(numbers) + 1)})
-        for passage in passages
-    )
 
 
 def passage_tokens(hit: Hit) -> int:

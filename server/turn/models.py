@@ -26,7 +26,7 @@ import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, cast
 
 import regex
 
@@ -183,18 +183,8 @@ class ModelStream(AsyncIterator[GeneratedText]):
             with self._step.current():
                 async with asyncio.timeout_at(self._deadline):
                     chunk = await anext(self._chunks, None)
-        except _timeouts() as error:
-            waited = f"{asyncio.get_running_loop().time() - self._began:.0f} s"
-            what = f"was stopped after {waited}, before its end" if self._spoke else f"said nothing for {waited}"
-            advice = "Ask for something shorter, try again, or raise llm.timeout_seconds."
-            raise TurnFailed("llm_timeout", f"The language model {what}. {advice}") from error
-        except _unreachable() as error:
-            what = "was lost while it answered" if self._spoke else "cannot be reached"
-            advice = "Check that its server runs, then try again."
-            raise TurnFailed("llm_unreachable", f"The language model {what} ({_brief(error)}). {advice}") from error
         except model_errors() as error:
-            text = f"The language model answered with an error ({_brief(error)}). The log of its server says more."
-            raise TurnFailed("llm_failed", text) from error
+            raise self._failure(error) from error
         # A client that waits with asyncio.wait_for loses a cancellation that meets a chunk (Python 3.11).
         if _cancellations() > self._cancellations:
             raise asyncio.CancelledError
@@ -202,6 +192,25 @@ class ModelStream(AsyncIterator[GeneratedText]):
             raise StopAsyncIteration
         self._spoke = self._spoke or bool(chunk.text)
         return _piece(chunk)
+
+    def _failure(self, error: Exception) -> TurnFailed:
+        import httpx
+        import openai
+
+        # First line of the error, short enough for a person to read.
+        line = (str(error).strip().splitlines() or [""])[0][:200]
+        brief = f"{type(error).__name__}: {line}" if line else type(error).__name__
+        if isinstance(error, TimeoutError | openai.APITimeoutError | httpx.TimeoutException):
+            waited = f"{asyncio.get_running_loop().time() - self._began:.0f} s"
+            what = f"was stopped after {waited}, before its end" if self._spoke else f"said nothing for {waited}"
+            advice = "Ask for something shorter, try again, or raise llm.timeout_seconds."
+            return TurnFailed("llm_timeout", f"The language model {what}. {advice}")
+        if isinstance(error, openai.APIConnectionError | httpx.TransportError | ConnectionError):
+            what = "was lost while it answered" if self._spoke else "cannot be reached"
+            advice = "Check that its server runs, then try again."
+            return TurnFailed("llm_unreachable", f"The language model {what} ({brief}). {advice}")
+        text = f"The language model answered with an error ({brief}). The log of its server says more."
+        return TurnFailed("llm_failed", text)
 
 
 def _cancellations() -> int:
@@ -227,28 +236,6 @@ def _piece(chunk: AIMessageChunk) -> GeneratedText:
     )
 
 
-# Evaluated only once something was raised, so that neither library is loaded for a turn that goes well; what these two
-# do not name is an error that the model's server told.
-def _timeouts() -> tuple[type[Exception], ...]:
-    import httpx
-    import openai
-
-    return (TimeoutError, openai.APITimeoutError, httpx.TimeoutException)
-
-
-def _unreachable() -> tuple[type[Exception], ...]:
-    import httpx
-    import openai
-
-    return (openai.APIConnectionError, httpx.TransportError, ConnectionError)
-
-
-def _brief(error: Exception) -> str:
-    """The error's own first line, short enough for a person to read."""
-    line = (str(error).strip().splitlines() or [""])[0][:200]
-    return f"{type(error).__name__}: {line}" if line else type(error).__name__
-
-
 MESSAGE_OVERHEAD = 8
 """Tokens a chat template puts around one message, at most."""
 
@@ -271,17 +258,6 @@ _COST = {"dense": 0.75, "greek": 1.1, "short": 0.7, "other": 1.8}
 _ENGLISH = frozenset(("the", "of", "to", "and", "is", "a", "in", "for", "it", "you", "with"))
 
 
-class _Counts(NamedTuple):
-    """Counts of a paragraph's parts."""
-
-    words: int
-    english: int
-    beyond: int
-    """Basic Latin letters beyond the fourth of their run."""
-    cost: float
-    """Tokens of everything else."""
-
-
 def count_tokens(text: str) -> int:
     """A guess, rather high than low, of the tokens of `text` in a byte-pair vocabulary.
 
@@ -292,20 +268,18 @@ def count_tokens(text: str) -> int:
     if not text:
         return 0
     paragraphs = text.split("\n\n")
-    words = english = beyond = 0
-    cost = float(len(paragraphs) - 1)
-    for paragraph in paragraphs:
-        counts = _remembered(paragraph) if len(paragraph) <= _LONGEST_REMEMBERED else _counts(paragraph)
-        words += counts.words
-        english += counts.english
-        beyond += counts.beyond
-        cost += counts.cost
+    counts = [
+        _remembered(paragraph) if len(paragraph) <= _LONGEST_REMEMBERED else _counts(paragraph)
+        for paragraph in paragraphs
+    ]
+    words, english, beyond, cost = map(sum, zip(*counts, strict=True))
     step = 0.25 if words and english / words >= 0.08 else 0.6
     # Sums of tenths that should be whole are at times a hair less.
-    return int(cost + beyond * step + 1e-6) + 1
+    return int(len(paragraphs) - 1 + cost + beyond * step + 1e-6) + 1
 
 
-def _counts(text: str) -> _Counts:
+def _counts(text: str) -> tuple[int, int, int, float]:
+    """Words, those of English, basic Latin letters beyond the fourth of their run, and tokens of everything else."""
     words = _WORD.findall(text.lower())
     latin, long = _LATIN.findall(text), _LONG_LATIN.findall(text)
     digits = sum(map(text.count, "0123456789"))
@@ -318,7 +292,7 @@ def _counts(text: str) -> _Counts:
         for match in _RARE.finditer(gap):
             kind = match.lastgroup or "other"
             cost += -(-len(match.group()) // 16) if kind == "space" else _COST[kind]
-    return _Counts(
+    return (
         len(words),
         sum(map(_ENGLISH.__contains__, words)),
         sum(map(len, long)) - 4 * len(long),
@@ -489,16 +463,15 @@ def build_prompt(
     passages = _passages([passage for passage in evidence if passage.n in texts], texts, max(room, 0))
     room -= count_tokens(passages)
     history = _history(conversation, min(room, HISTORY_TOKENS))
-    parts = {"question": escape(typed), "passages": passages}
-    if style == "full":
-        parts["sufficient"] = "unknown" if sufficient is None else f"{sufficient:.0%}"
-    else:
-        parts["closest"] = (
-            "\n".join(f"[{n}] {escape_citations(escape(' '.join(quote.split())))}" for n, quote in near) or "(none)"
-        )
-    last = fill(form.text, parts)
+    listed = "\n".join(f"[{n}] {escape_citations(escape(' '.join(quote.split())))}" for n, quote in near)
+    values = {
+        "question": escape(typed),
+        "passages": passages,
+        "closest": listed or "(none)",
+        "sufficient": "unknown" if sufficient is None else f"{sufficient:.0%}",
+    }
     rules = PromptMessage("system", system.text + house_part(house))
-    messages = (rules, *history, PromptMessage("user", last))
+    messages = (rules, *history, PromptMessage("user", fill(form.text, values)))
     tokens = sum(count_tokens(message.text) + MESSAGE_OVERHEAD for message in messages)
     return TurnPrompt(messages, tokens, f"{system.version}.{form.version}")
 

@@ -280,13 +280,11 @@ class Reply:
         doubtful = bool(support) and not any(event.supported for event in support)
         if not (refused or doubtful):
             return [*self.reader.complete(), self._done("answered")]
-        nearest = selection.nearest
         if refused:
             self.notice = await run_blocking(
                 lambda: unsupported_language_notice(self._question, self._settings.index), lambda: "generate"
             )
-        if nearest is None:
-            nearest = await run_blocking(lambda: self.nearest(plan, selection.passages), lambda: "generate")
+        nearest = await self._nearest(plan, selection)
         if refused:
             return self._refuse(plan, selection.passages, nearest)
         instead = self._quote(gettext(NEAREST_INSTEAD), nearest) if nearest else []
@@ -318,10 +316,12 @@ class Reply:
         self.reader = await run_blocking(lambda: AnswerReader(passages, language), lambda: "generate")
         taken_back: list[Event] = [FoldEvent(start=0)] if text else []
         self._folded = "" if self._house.breaks(text) else text
-        nearest = selection.nearest
-        if nearest is None:
-            nearest = await run_blocking(lambda: self.nearest(plan, selection.passages), lambda: "generate")
-        return [*taken_back, *self._quotes_alone(plan, selection.passages, nearest)]
+        return [*taken_back, *self._quotes_alone(plan, passages, await self._nearest(plan, selection))]
+
+    async def _nearest(self, plan: SearchPlan, selection: Selection) -> list[Support]:
+        if selection.nearest is not None:
+            return selection.nearest
+        return await run_blocking(lambda: self.nearest(plan, selection.passages), lambda: "generate")
 
     def _quotes_alone(self, plan: SearchPlan, passages: Sequence[Evidence], nearest: Sequence[Support]) -> list[Event]:
         """Answer by quotes; refuse if there are none."""
@@ -363,7 +363,9 @@ class Reply:
         """Refuse and quote the nearest sentences, if any is near: small models refuse much that the passages answer."""
         self._watch.first_token()
         quotes = () if self.far else nearest
-        text = self._no_answer(plan, passages, nearest=bool(quotes))
+        titles = [passage.title or passage.document_id for passage in passages]
+        searched, near = plan.rewrite.text, bool(quotes)
+        text = no_answer(searched, titles, len(titles), nearest=near, far=self.far, about=self.notice)
         return [*self._quote(text, quotes), *self._house_refusal(), self._done("refused")]
 
     def _breaks_house(self) -> bool:
@@ -405,7 +407,3 @@ class Reply:
             answerable=None if self._chances is None else round(self._chances.sufficient, 3),
             answer_kind=kind,
         )
-
-    def _no_answer(self, plan: SearchPlan, passages: Sequence[Evidence], *, nearest: bool = False) -> str:
-        titles = [passage.title or passage.document_id for passage in passages]
-        return no_answer(plan.rewrite.text, titles, len(titles), nearest=nearest, far=self.far, about=self.notice)

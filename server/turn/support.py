@@ -125,9 +125,7 @@ class SupportScorer:
         wanted = frozenset(stems(statement, self._language))
         first, second = sorted((self._window(statement, n) for n in valid), key=lambda window: -window.score)[:2]
         joint = max(first.score, _NEIGHBOUR * self._overlap(wanted, first.stems | second.stems))
-        lost = self.loses_number(statement, valid)
-        flipped = bool(negations(statement)) != (first.negated or second.negated)
-        return max(best.score, _penalised(joint, lost=lost, flipped=flipped))
+        return max(best.score, self._penalised(joint, statement, valid, denied=first.negated or second.negated))
 
     def holds(self, n: int) -> bool:
         """Whether passage `n` is among the evidence."""
@@ -150,10 +148,6 @@ class SupportScorer:
         best = max(windows, key=lambda window: window.score, default=None)
         return best is not None and best.score > 0 and bool(negations(statement)) != best.negated
 
-    def loses_number(self, statement: str, cited: Iterable[int]) -> bool:
-        """Return whether `statement` has a number that none of the cited passages has."""
-        return bool(numbers(statement) - set().union(*(self._numbers[n] for n in cited if n in self._evidence)))
-
     def matches(self, question: str, n: int) -> list[Support]:
         """Every sentence of passage `n` with how well it speaks to `question`, in reading order.
 
@@ -171,10 +165,14 @@ class SupportScorer:
 
     def _in_passage(self, statement: str, n: int) -> Support:
         passage, window = self._evidence[n], self._window(statement, n)
-        lost = bool(numbers(statement) - self._numbers[n])
-        flipped = bool(negations(statement)) != window.negated
-        score = _penalised(window.score, lost=lost, flipped=flipped)
+        score = self._penalised(window.score, statement, [n], denied=window.negated)
         return self._at(self._sentences[n][window.index], passage, score)
+
+    def _penalised(self, score: float, statement: str, cited: Sequence[int], *, denied: bool) -> float:
+        """The score, less where a number of the statement is in no passage, or only one side denies."""
+        lost = numbers(statement) - set().union(*(self._numbers[n] for n in cited))
+        flipped = bool(negations(statement)) != denied
+        return round(score * (_LOST_NUMBER if lost else 1) * (_FLIPPED if flipped else 1), 3)
 
     @staticmethod
     def _at(sentence: _Sentence, passage: Evidence, score: float) -> Support:
@@ -224,10 +222,6 @@ def _cut(passage: str, language: str, begin: int = 0) -> tuple[_Sentence, ...]:
         clauses = tuple((frozenset(stems(clause, language)), negations(clause) > 0) for clause in _CLAUSE.split(text))
         sentences.append(_Sentence(start, end, frozenset(stems(text, language)), clauses))
     return tuple(sentences)
-
-
-def _penalised(score: float, *, lost: bool, flipped: bool) -> float:
-    return round(score * (_LOST_NUMBER if lost else 1) * (_FLIPPED if flipped else 1), 3)
 
 
 _BULLET = regex.compile(r"\s*(?:[-*+>•]\s+|\d{1,3}[.)]\s+|\|\s*)*")

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from itertools import takewhile
+from itertools import takewhile, zip_longest
 from pathlib import Path
 
 import regex
@@ -136,16 +136,13 @@ def history_for_model(messages: Iterable[Message]) -> Conversation:
     are told with a doubt and what a model wrote where the nearest sentences stand below it instead.
     """
     whole = folded(messages)
-    asks_for_person = {
-        n - 1 for n, reply in enumerate(whole) if reply.role == "assistant" and _offers_person(reply.text)
-    }
-    cleaned = (
-        message if message.role == "user" else Message("assistant", _without(message.text))
-        for n, message in enumerate(whole)
-        if n not in asks_for_person
-    )
-    nonempty = [message for message in cleaned if message.text.strip()]
-    following = [*(message.role for message in nonempty[1:]), "user"]
+    nonempty = list[Message]()
+    for turn, reply in zip_longest(whole, whole[1:]):
+        text = turn.text if turn.role == "user" else _without(turn.text)
+        asks_for_person = reply and reply.role == "assistant" and reply.text.strip() in everywhere(A_PERSON)
+        if text.strip() and not asks_for_person:
+            nonempty.append(Message(turn.role, text))
+    following = [*(turn.role for turn in nonempty[1:]), "user"]
     return Conversation(
         tuple(
             message
@@ -186,10 +183,6 @@ def _without(text: str) -> str:
         elif not (doubted and _QUOTE.fullmatch(part)):
             paragraphs.append(part)
     return _QUOTE_MARKS.sub("", "\n\n".join(paragraphs)).strip()
-
-
-def _offers_person(text: str) -> bool:
-    return text.strip() in everywhere(A_PERSON)
 
 
 def _is_own(paragraph: str) -> bool:

@@ -44,14 +44,21 @@ _QUOTES = "\"'`“”‘’«»* "
 class PromptedRewriter:
     """Asks `chat_model` whether a question needs its conversation, and for the question in full if so.
 
-    `timeout_seconds` bounds the whole of it; `history_messages` is how many messages the model sees, newest kept.
-    Without a conversation the model is not asked.
+    `timeout_seconds` bounds the whole of it; `history_messages` is how many messages the model sees, newest kept, and
+    `assistant_chars` how much of each answer. Without a conversation the model is not asked.
     """
 
-    def __init__(self, chat_model: BaseChatModel, timeout_seconds: float = 8.0, history_messages: int = 6) -> None:
+    def __init__(
+        self,
+        chat_model: BaseChatModel,
+        timeout_seconds: float = 8.0,
+        history_messages: int = 6,
+        assistant_chars: int = ASSISTANT_CHARS,
+    ) -> None:
         self._model = chat_model
         self._timeout = timeout_seconds
         self._history_messages = history_messages
+        self._assistant_chars = assistant_chars
 
     @property
     def name(self) -> str:
@@ -106,7 +113,7 @@ class PromptedRewriter:
     def _messages(self, conversation: Conversation, question: str) -> list[BaseMessage]:
         from langchain_core.messages import HumanMessage, SystemMessage
 
-        system, user = asked(conversation, question, self._history_messages)
+        system, user = asked(conversation, question, self._history_messages, self._assistant_chars)
         current().prompt((("system", system), ("user", user)))
         return [SystemMessage(system), HumanMessage(user)]
 
@@ -154,11 +161,13 @@ class _Call(threading.Thread):
             self.error = error
 
 
-def asked(conversation: Conversation, question: str, history_messages: int) -> tuple[str, str]:
+def asked(
+    conversation: Conversation, question: str, history_messages: int, assistant_chars: int = ASSISTANT_CHARS
+) -> tuple[str, str]:
     """Build the messages for a question: the system's and the user's, with at most the newest messages of the
     history."""
     lines = [
-        f"{message.role.capitalize()}: {_line(message.text, USER_CHARS if message.role == 'user' else ASSISTANT_CHARS)}"
+        f"{message.role.capitalize()}: {_line(message.text, USER_CHARS if message.role == 'user' else assistant_chars)}"
         for message in (conversation.messages[-history_messages:] if history_messages else ())
     ]
     parts = {"question": _line(question, QUESTION_CHARS), "conversation": "\n".join(lines)}

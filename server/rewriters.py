@@ -16,14 +16,13 @@ from index.errors import ModelUnavailable
 from rewriter.load import REWRITERS, Serving, load_rewriter, packaged_folder
 from rewriter.protocol import PassThroughRewriter, Rewriter, RunError
 from rewriter.runs import PROMOTED, promoted_folder
-from rewriter.served import Patience, ServedRewriter
+from rewriter.served import ANSWER_CHARS, MESSAGES, Patience, ServedRewriter
 from server.settings import Settings
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
     from index.rerank import Reranker
-    from rewriter.prompted import PromptedRewriter
     from server.turn.support import PairModel
 
 
@@ -102,7 +101,10 @@ def open_rewriter(settings: Settings, chat_model: BaseChatModel | None = None) -
     Raises RunError where the folder that is wanted is missing, unfinished or damaged.
     """
     if settings.rewriter.kind == "prompted" and chat_model is not None:
-        return _prompted(settings, chat_model, settings.retrieval.profile.rewrite_seconds)
+        from rewriter.prompted import PromptedRewriter
+
+        profile = settings.retrieval.profile
+        return PromptedRewriter(_rewriting(settings, chat_model), profile.rewrite_seconds, profile.history_messages)
     folder = chosen_folder(settings) if settings.rewriter.kind == "auto" else None
     if folder is None:
         return PassThroughRewriter()
@@ -116,16 +118,16 @@ def with_served(
     seconds = settings.retrieval.profile.sentence_seconds
     if chat_model is None or not seconds:
         return trained
-    return ServedRewriter(trained, _prompted(settings, chat_model, seconds), patience)
-
-
-def _prompted(settings: Settings, chat_model: BaseChatModel, seconds: float) -> PromptedRewriter:
     from rewriter.prompted import PromptedRewriter
 
+    writer = PromptedRewriter(_rewriting(settings, chat_model), seconds, MESSAGES, ANSWER_CHARS)
+    return ServedRewriter(trained, writer, patience)
+
+
+def _rewriting(settings: Settings, chat_model: BaseChatModel) -> BaseChatModel:
+    """Return the model that rewrites: the one that answers, or what `rewriter.model_name` names at its address."""
     named = settings.rewriter.model_name
-    if named and settings.llm.remote:
-        chat_model = chat_model.model_copy(update={"model_name": named})
-    return PromptedRewriter(chat_model, seconds, settings.retrieval.profile.history_messages)
+    return chat_model.model_copy(update={"model_name": named}) if named and settings.llm.remote else chat_model
 
 
 class RewriterManager:

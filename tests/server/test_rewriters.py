@@ -14,6 +14,7 @@ import pytest
 
 from rewriter.load import packaged_folder
 from rewriter.protocol import Conversation, Message, PassThroughRewriter, RunError
+from server.engines import open_engine
 from server.installation import check_llm
 from server.rewriters import RewriterManager, chosen_folder, open_rewriter
 from server.settings import LLMSettings, RewriterSettings, Settings
@@ -129,6 +130,21 @@ def test_a_served_model_writes_a_follow_up_in_full_beside_the_trained_rewriter(
         search = {"query": "and by fax?", "collection": "docs", "history": told}
         assert client.post("/v1/search", json=search).json()["rewrite"]["text"] == "Can form PL-7 be sent by fax?"
     assert [request["model"] for request in llm.requests] == ["base", "adapter", "base", "base", "adapter"]
+
+
+def test_a_served_model_reads_what_was_said_nine_turns_ago(tmp_path: Path, llm: FakeOpenAIServer) -> None:
+    llm.pieces = ("REWRITE: Where do I send form PL-7?\n",)
+    told = [Message("user", "Where is form PL-7?"), Message("assistant", f"{'It is long. ' * 50} In the cellar.")]
+    told += [Message("user", "Thanks."), Message("assistant", "You are welcome.")] * 9
+    settings = Settings(home=tmp_path, llm=LLMSettings(model=llm.url))
+    engine = open_engine(settings)
+    engine.start()
+    rewriter = open_rewriter(settings, engine.chat_model())
+    assert rewriter.rewrite(Conversation(tuple(told)), "and where do I send it?").decision == "rewrite"
+    engine.stop()
+    (request,) = llm.requests
+    assert "Where is form PL-7?" in request["messages"][1]["content"]
+    assert "In the cellar." in request["messages"][1]["content"]
 
 
 def test_a_served_model_that_writes_no_sentence_in_time_holds_up_no_turn(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -88,10 +89,7 @@ def chosen_folder(settings: Settings) -> Path | None:
             if folder.is_dir():
                 return folder
         raise RunError(f"rewriter.model is {named!r}, but there is neither such a folder nor such a run")
-    promoted = promoted_folder(settings.home)
-    if promoted is not None:
-        return promoted
-    return packaged_folder()
+    return promoted_folder(settings.home) or packaged_folder()
 
 
 def open_rewriter(settings: Settings, chat_model: BaseChatModel | None = None) -> Rewriter:
@@ -166,8 +164,9 @@ class RewriterManager:
         try:
             self._rewriter, self.problem = open_rewriter(self._settings), ""
         except RunError as error:
-            if self._state is None:
-                self._rewriter = _packaged(self._settings)
+            with suppress(RunError):
+                if self._state is None:
+                    self._rewriter = _trained(packaged_folder(), self._settings)
             self.problem = f"{error} Until then rewriter {self._rewriter.name!r} serves."
             log.warning("%s", self.problem)
 
@@ -177,17 +176,10 @@ class RewriterManager:
         return self._settings.rewriter.model, note.stat().st_mtime_ns if note.exists() else 0
 
 
-def _packaged(settings: Settings) -> Rewriter:
-    """The packaged default, and where that cannot be opened either, none."""
-    folder = packaged_folder()
-    try:
-        return PassThroughRewriter() if folder is None else _trained(folder, settings)
-    except RunError as error:
-        log.warning("%s", error)
+def _trained(folder: Path | None, settings: Settings) -> Rewriter:
+    """The rewriter in a folder, or none without one. Raises RunError."""
+    if folder is None:
         return PassThroughRewriter()
-
-
-def _trained(folder: Path, settings: Settings) -> Rewriter:
     profile = settings.retrieval.profile
     return load_rewriter(
         folder,

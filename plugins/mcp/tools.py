@@ -71,7 +71,8 @@ class SearchTool(_ToolConversation):
 
     async def run(self, service: ChatService) -> dict[str, Any]:
         """The passages found, and what was searched for."""
-        result = await service.turns.search(self.query, collection=self.collection, history=self.history, k=self.k)
+        request = TurnRequest(question=self.query, collection=self.collection, history=self.history)
+        result = await service.turns.search(request, k=self.k)
         return {
             "searched_for": clean(result.rewrite.text),
             "passages": [_passage(passage) for passage in result.passages],

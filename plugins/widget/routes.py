@@ -32,7 +32,7 @@ from server.store import turns
 from server.turn.answer import address_at
 from server.turn.events import Evidence
 from server.turn.evidence import best_sentences
-from server.turn.search import NO_PAGE, ReadPage
+from server.turn.search import ReadPage
 from text.languages import LANGUAGES, everywhere, speak, spoken, words
 from ui.calls import answered
 from ui.safe_html import link_target, render_markdown
@@ -76,6 +76,11 @@ class WidgetTurn(StrictBody):
     history: tuple[Message, ...] = Field(default=(), max_length=50, description="Oldest first.")
     page: VisitorsPage | None = None
     where: Where | None = Field(default=None, description="Only passages whose metadata has these values.")
+
+    def request(self) -> TurnRequest:
+        """Return the turn that is asked for."""
+        asked = {name: value for name, value in self if name not in ("visitor", "page")}
+        return TurnRequest(**asked, page=self.page.read() if self.page else None)
 
 
 class VisitorsTurn(StrictBody):
@@ -137,16 +142,7 @@ async def ask(body: WidgetTurn, service: Service) -> Response:
     """
     keep, visited = demand_site(service).keep, for_visitor(service, body.visitor)
     await count_turn(visited)
-    turn = await visited.turns.begin(
-        TurnRequest(
-            question=body.question,
-            collection=body.collection,
-            history=body.history,
-            where=body.where,
-            page=body.page.read() if body.page else None,
-            keep=keep,
-        )
-    )
+    turn = await visited.turns.begin(body.request().model_copy(update={"keep": keep}))
     return TurnStream(turn, _events(turn, TurnView(turn.id, body.question, body.collection), keep != "off"))
 
 
@@ -222,17 +218,7 @@ async def search(body: WidgetTurn, request: Request, service: Service) -> list[F
     """The sections that a turn would read, best first."""
     visited = for_visitor(service, body.visitor)
     await count_turn(visited, cost=1)
-    result = await while_connected(
-        request,
-        visited.turns.search(
-            body.question,
-            collection=body.collection,
-            history=body.history,
-            k=_READ,
-            where=body.where,
-            page=body.page.read() if body.page else NO_PAGE,
-        ),
-    )
+    result = await while_connected(request, visited.turns.search(body.request(), k=_READ))
     return await asyncio.to_thread(_sections, result.rewrite.text, result.passages)
 
 

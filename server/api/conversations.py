@@ -251,14 +251,5 @@ class SearchRequest(StrictBody):
 @search_router.post("/v1/search", summary="Search a collection as a chat turn would")
 async def search(body: SearchRequest, request: Request, service: Service) -> SearchResult:
     """Rewrite, search with every leg, fuse and rerank; best first, with the rank each search gave."""
-    return await while_connected(
-        request,
-        service.turns.search(
-            body.query,
-            collection=body.collection,
-            history=body.history,
-            k=body.k,
-            where=body.where,
-            search_for=body.search_for,
-        ),
-    )
+    asked = TurnRequest(question=body.query, **{name: value for name, value in body if name not in ("query", "k")})
+    return await while_connected(request, service.turns.search(asked, k=body.k))

@@ -103,13 +103,9 @@ class AdminService(ServiceBase):
         home = self.core.settings.home
         if name:
             await self.run("rewriters", name)
-            await self.account("run.promote", f"rewriters/{name}")
-        else:
-            await self.account("run.rollback", "rewriters")
+        await self.account("run.promote" if name else "run.rollback", f"rewriters/{name}".rstrip("/"))
         try:
-            if name:
-                return await asyncio.to_thread(runs.promote, home, name)
-            return await asyncio.to_thread(runs.rollback, home)
+            return await asyncio.to_thread(lambda: runs.promote(home, name) if name else runs.rollback(home))
         except RunError as error:
             raise Conflict(str(error), code="cannot_serve") from error
 
@@ -123,28 +119,19 @@ class AdminService(ServiceBase):
         return readiness if self.may("server") else Readiness(ready=readiness.ready, engine="", collection="")
 
     async def _readiness(self) -> Readiness:
-        core, name = self.core, self.core.settings.collection
-        waiting, problems = list[str](), list[str]()
-        engine = core.models.keeper.running
-        if core.models.keeper.problem:
-            problems.append(core.models.keeper.problem)
-        elif engine is None:
+        core, name, models = self.core, self.core.settings.collection, self.core.models
+        waiting, problems = list[str](), [models.keeper.problem]
+        engine = models.keeper.running
+        if engine is not None:
+            healthy = await asyncio.to_thread(engine.healthy)
+            problems.append(core.answers.problem if healthy else "The language model does not answer.")
+        elif not models.keeper.problem:
             waiting.append("the language model")
-        elif not await asyncio.to_thread(engine.healthy):
-            problems.append("The language model does not answer.")
-        elif core.answers.problem:
-            problems.append(core.answers.problem)
-        if core.models.rewriters.problem:
-            problems.append(core.models.rewriters.problem)
-        if core.models.reranker_problem:
-            problems.append(core.models.reranker_problem)
-        if problem := await core.disk.problem():
-            problems.append(problem)
+        problems += [models.rewriters.problem, models.reranker_problem, await core.disk.problem()]
         if core.opened.is_open(name) or core.opened.problem(name):
             # It is searched even where a problem is known: that is how its end is noticed.
             fails = await core.searching.problem()
-            if problem := core.opened.problem(name) or fails:
-                problems.append(problem)
+            problems.append(core.opened.problem(name) or fails)
         elif await run_blocking(lambda: core.opened.exists(name)):
             waiting.append(f"the collection {name}")
         else:
@@ -153,11 +140,11 @@ class AdminService(ServiceBase):
         if core.settings.server.workers and not await asyncio.to_thread(any_alive, core.mark.folder, WORKERS):
             warnings.append(NO_WORKER)
         return Readiness(
-            ready=not waiting and (engine is not None and not problems),
+            ready=not waiting and not any(problems),
             engine=engine.name if engine else "",
             collection=name,
             waiting_for=tuple(waiting),
-            problems=tuple(problems),
+            problems=tuple(filter(None, problems)),
             warnings=tuple(filter(None, warnings)),
         )
 

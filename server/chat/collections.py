@@ -76,7 +76,13 @@ def making_a_job(method: Callable[Concatenate[M, P], Awaitable[Job]]) -> Callabl
     @functools.wraps(method)
     async def made(self: M, /, *args: P.args, **kwargs: P.kwargs) -> Job:
         async with self.core.limits.one_at_a_time(self.principal):
-            await self._demand_job()
+            at_most = self.core.limits.quota(self.principal, "jobs")
+            count = await self._read(jobs.unfinished, self.principal.id) if at_most else 0
+            if at_most and count >= at_most:
+                raise LimitReached(
+                    f"{count} jobs of yours are not finished, and {at_most} are allowed (limits.jobs).",
+                    retry_after=JOB_SECONDS,
+                )
             return await method(self, *args, **kwargs)
 
     return made
@@ -209,7 +215,12 @@ class CollectionService(ServiceBase):
 
         sources = self.core.database.write_blocking(remember)
         report = self._index(progress, name, self._with_uploads(name, sources), prune=True)
-        return [*report, *self._remove_others(progress, name, sources)] if replace else report
+        if not replace:
+            return report
+        roots = [source.resolve() for source in (*sources, *self._own_roots(name))]
+        return report + self._delete(
+            progress, name, lambda info: not any(Path(info.path).resolve().is_relative_to(root) for root in roots)
+        )
 
     @requires("documents")
     @making_a_job
@@ -273,16 +284,6 @@ class CollectionService(ServiceBase):
         owner = self.principal.id
         return Room(await self._read(collection_rows.uploaded_bytes, owner, (name, file)), allowed)
 
-    async def _demand_job(self) -> None:
-        """Raise LimitReached where whoever acts has as many unfinished jobs as one may have."""
-        if at_most := self.core.limits.quota(self.principal, "jobs"):
-            count = await self._read(jobs.unfinished, self.principal.id)
-            if count >= at_most:
-                raise LimitReached(
-                    f"{count} jobs of yours are not finished, and {at_most} are allowed (limits.jobs).",
-                    retry_after=JOB_SECONDS,
-                )
-
     async def _submit(
         self, kind: JobKind, name: str, ownership: Ownership, work: Callable[..., Iterable[FileResult]], **how: Any
     ) -> Job:
@@ -340,13 +341,6 @@ class CollectionService(ServiceBase):
         """The folders of ours that hold documents of a collection."""
         folders = (folder for find in parts("document_folders") for folder in find(self.core.settings.home, name))
         return [self.core.uploads.root(name), *folders]
-
-    def _remove_others(self, progress: JobProgress, name: str, sources: Sequence[Path]) -> list[FileResult]:
-        """Remove documents that are neither ours nor lie under one of the sources."""
-        roots = [source.resolve() for source in (*sources, *self._own_roots(name))]
-        return self._delete(
-            progress, name, lambda info: not any(Path(info.path).resolve().is_relative_to(root) for root in roots)
-        )
 
     def _delete(self, progress: JobProgress, name: str, unwanted: Callable[[DocumentInfo], bool]) -> list[FileResult]:
         from index.indexer import delete_documents

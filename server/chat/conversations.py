@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
 from sqlalchemy import Connection
 
-from index.documents import Where
 from rewriter.protocol import Message, PassThroughRewriter
 from server.access import Ownership, Principal, may_change
 from server.chat.base import (
@@ -48,7 +47,7 @@ from server.tracing import Tracing, grafted
 from server.turn.events import DoneEvent, Event, Evidence, RewriteEvent, TurnFailed
 from server.turn.evidence import numbered
 from server.turn.models import TurnModels
-from server.turn.search import NO_PAGE, ReadPage
+from server.turn.search import NO_PAGE
 from server.turn.system_messages import history_for_model
 
 
@@ -125,17 +124,17 @@ class ConversationService(ServiceBase):
         if not cleaned.strip():
             raise InvalidRequest("A title needs at least one character.", param="title")
         key = await self.demand_change(conversation_id)
-        return found_or_missing(
-            await self._write(conversations.rename, key, cleaned, self.principal), "conversation", key
-        )
+        return await self._change(key, title=conversations.clean_title(cleaned))
 
     @requires("change")
     async def choose_model(self, conversation_id: str, model: str) -> ConversationSummary:
         """Have one of `llm.choices` answer from now on, or with an empty name the usual model. Raises NotFound."""
         chosen, key = self.demand_choice(model), await self.demand_change(conversation_id)
-        return found_or_missing(
-            await self._write(conversations.choose, key, chosen, self.principal), "conversation", key
-        )
+        return await self._change(key, model=chosen)
+
+    async def _change(self, key: str, **values: str) -> ConversationSummary:
+        changed = await self._write(conversations.change, key, self.principal, **values)
+        return found_or_missing(changed, "conversation", key)
 
     @requires("change")
     async def show_version(self, conversation_id: str, turn_id: str) -> ConversationDetail:
@@ -290,28 +289,9 @@ class TurnService(ServiceBase):
         return self.core.admission.enter(self.principal.account, at_most)
 
     @requires("ask")
-    async def search(
-        self,
-        question: str,
-        *,
-        collection: str = "",
-        history: Sequence[Message] = (),
-        k: int = 20,
-        where: Where | None = None,
-        page: ReadPage = NO_PAGE,
-        search_for: str | None = None,
-    ) -> SearchResult:
+    async def search(self, request: TurnRequest, *, k: int = 20) -> SearchResult:
         """Search as a turn would: rewrite, legs, fusion, rerank; best first. Takes a turn's place meanwhile."""
-        request, ownership = await self._checked(
-            TurnRequest(
-                question=question,
-                collection=collection,
-                history=tuple(history),
-                where=where,
-                page=page,
-                search_for=search_for,
-            )
-        )
+        request, ownership = await self._checked(request)
         ticket = self._place()
         try:
             await ticket.wait()
@@ -323,7 +303,7 @@ class TurnService(ServiceBase):
                     conversation=history_for_model(request.history or ()),
                     k=max(1, min(k, MAX_RESULTS)),
                     where=request.where,
-                    page=page,
+                    page=request.page or NO_PAGE,
                     search_for=request.search_for,
                 )
         except TurnFailed as error:

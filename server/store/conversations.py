@@ -119,15 +119,9 @@ def search(connection: Connection, query: str, limit: int, offset: int, who: Pri
     ]
 
 
-def rename(connection: Connection, conversation_id: str, title: str, who: Principal) -> ConversationSummary | None:
-    """Give it a title; None if there is no such conversation to be seen."""
-    connection.execute(update(CONVERSATIONS).where(_seen(conversation_id, who)).values(title=clean_title(title)))
-    return summary(connection, conversation_id, who)
-
-
-def choose(connection: Connection, conversation_id: str, model: str, who: Principal) -> ConversationSummary | None:
-    """Have another model answer from now on; None if there is no such conversation to be seen."""
-    connection.execute(update(CONVERSATIONS).where(_seen(conversation_id, who)).values(model=model))
+def change(connection: Connection, conversation_id: str, who: Principal, **values: str) -> ConversationSummary | None:
+    """Give it another `title` or the `model` that answers from now on; None if there is none to be seen."""
+    connection.execute(update(CONVERSATIONS).where(_seen(conversation_id, who)).values(values))
     return summary(connection, conversation_id, who)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from filelock import FileLock, Timeout
-from sqlalchemy import Connection, RowMapping, case, delete, func, insert, select, union, update
+from sqlalchemy import Connection, RowMapping, case, delete, func, insert, not_, select, union, update
 
 from server.access import Ownership, Principal
 from server.store.records import Job, JobKind
@@ -22,7 +22,8 @@ from server.store.schema import JOBS, TURNS, visible
 KEPT = 500
 """Older finished jobs are forgotten."""
 
-UNFINISHED = ("queued", "running")
+_OPEN, _PENDING = JOBS.c.state.in_(("queued", "running")), TURNS.c.status == "pending"
+"""Jobs and turns that have not ended."""
 
 WORKERS = "worker-"
 """How the marks of workers begin."""
@@ -38,7 +39,7 @@ def add(connection: Connection, job: Job, runner: str, ownership: Ownership, pay
     belongs = {"n": n, "runner": runner, "payload": payload, "owner": ownership.owner, "group_name": ownership.group}
     connection.execute(insert(JOBS), {**row, **belongs})
     newest = select(JOBS.c.id).order_by(JOBS.c.n.desc()).limit(KEPT)
-    connection.execute(delete(JOBS).where(JOBS.c.state.not_in(UNFINISHED), JOBS.c.id.not_in(newest)))
+    connection.execute(delete(JOBS).where(not_(_OPEN), JOBS.c.id.not_in(newest)))
 
 
 def claim(connection: Connection, job: Job) -> str:
@@ -63,7 +64,7 @@ def any_left(connection: Connection) -> bool:
 def take(connection: Connection, runner: str, most: int) -> list[tuple[Job, str, Ownership]]:
     """Give a worker at most so many jobs, each with its payload: the oldest of collections that nobody works on."""
     taken = list[tuple[Job, str, Ownership]]()
-    theirs = select(JOBS.c.collection).where(JOBS.c.state.in_(UNFINISHED), JOBS.c.runner != "")
+    theirs = select(JOBS.c.collection).where(_OPEN, JOBS.c.runner != "")
     busy = set(connection.scalars(theirs))
     left = select(JOBS).where(JOBS.c.state == "queued", JOBS.c.runner == "").order_by(JOBS.c.n)
     for row in connection.execute(left).mappings().all():
@@ -77,7 +78,7 @@ def take(connection: Connection, runner: str, most: int) -> list[tuple[Job, str,
 
 def give_back(connection: Connection, job_id: str, runner: str) -> None:
     """Leave a worker's job that is not finished to the next."""
-    its = JOBS.c.id == job_id, JOBS.c.runner == runner, JOBS.c.state.in_(UNFINISHED)
+    its = JOBS.c.id == job_id, JOBS.c.runner == runner, _OPEN
     connection.execute(update(JOBS).where(*its).values(_LEFT))
 
 
@@ -87,25 +88,25 @@ def save(connection: Connection, job: Job, runner: str) -> bool:
     stands["files"] = json.dumps([result.model_dump() for result in job.files])
     its = update(JOBS).where(JOBS.c.id == job.id, JOBS.c.runner == runner)
     if not job.finished:
-        its = its.where(JOBS.c.state.in_(UNFINISHED))
+        its = its.where(_OPEN)
     return connection.execute(its.values(stands)).rowcount > 0
 
 
 def cancel(connection: Connection, job_id: str) -> None:
     """End a job of another server, which notices that as it goes on."""
-    its = update(JOBS).where(JOBS.c.id == job_id, JOBS.c.state.in_(UNFINISHED))
+    its = update(JOBS).where(JOBS.c.id == job_id, _OPEN)
     connection.execute(its.values(state="cancelled", updated=time.time(), message="Cancelled."))
 
 
 def working_on(connection: Connection, collection: str) -> list[str]:
     """The ids of the jobs on a collection that wait or run, oldest first."""
-    its = select(JOBS.c.id).where(JOBS.c.collection == collection, JOBS.c.state.in_(UNFINISHED))
+    its = select(JOBS.c.id).where(JOBS.c.collection == collection, _OPEN)
     return list(connection.scalars(its.order_by(JOBS.c.n)))
 
 
 def begun_by(connection: Connection, runners: Collection[str]) -> list[tuple[str, str]]:
     """Kind and collection of the unfinished jobs of these processes, but for those that are left to workers."""
-    its = JOBS.c.runner.in_(runners), JOBS.c.state.in_(UNFINISHED), JOBS.c.payload == ""
+    its = JOBS.c.runner.in_(runners), _OPEN, JOBS.c.payload == ""
     return [(row.kind, row.collection) for row in connection.execute(select(*JOBS.c["kind", "collection"]).where(*its))]
 
 
@@ -117,7 +118,7 @@ def find(connection: Connection, job_id: str, who: Principal) -> Job | None:
 
 def unfinished(connection: Connection, owner: str) -> int:
     """Count the jobs of an owner that wait or run; embedding, which nobody asks for, is left out."""
-    count = select(func.count()).where(JOBS.c.owner == owner, JOBS.c.state.in_(UNFINISHED), JOBS.c.kind != "embed")
+    count = select(func.count()).where(JOBS.c.owner == owner, _OPEN, JOBS.c.kind != "embed")
     return connection.scalar(count) or 0
 
 
@@ -131,7 +132,7 @@ def listing(connection: Connection, collection: str | None, who: Principal, limi
 
 def unfinished_of_kind(connection: Connection, collection: str, kind: JobKind) -> list[str]:
     """Return the ids of a collection's jobs of this kind that have not finished."""
-    wanted = select(JOBS.c.id).where(JOBS.c.collection == collection, JOBS.c.kind == kind, JOBS.c.state.in_(UNFINISHED))
+    wanted = select(JOBS.c.id).where(JOBS.c.collection == collection, JOBS.c.kind == kind, _OPEN)
     return list(connection.scalars(wanted))
 
 
@@ -178,10 +179,7 @@ class Runner:
 
     def dead(self, connection: Connection) -> list[str]:
         """The processes that have ended before what they had begun."""
-        pending, unfinished = TURNS.c.status == "pending", JOBS.c.state.in_(UNFINISHED)
-        begun = union(
-            select(TURNS.c.runner).where(pending), select(JOBS.c.runner).where(unfinished, JOBS.c.runner != "")
-        )
+        begun = union(select(TURNS.c.runner).where(_PENDING), select(JOBS.c.runner).where(_OPEN, JOBS.c.runner != ""))
         return [runner for runner in connection.scalars(begun).all() if not self.is_alive(runner)]
 
     def mark_interrupted(self, connection: Connection) -> int:
@@ -190,10 +188,9 @@ class Runner:
         Jobs that were left to workers are left to the next, until `ATTEMPTS` have ended.
         """
         now, marked = time.time(), 0
-        pending, unfinished = TURNS.c.status == "pending", JOBS.c.state.in_(UNFINISHED)
         for runner in self.dead(connection):
-            its_turns = update(TURNS).where(pending, TURNS.c.runner == runner)
-            its_jobs = update(JOBS).where(unfinished, JOBS.c.runner == runner)
+            its_turns = update(TURNS).where(_PENDING, TURNS.c.runner == runner)
+            its_jobs = update(JOBS).where(_OPEN, JOBS.c.runner == runner)
             ending = case(CUT_SHORT, value=JOBS.c.kind)
             for ended in (
                 its_turns.values(status="interrupted", finished=now),

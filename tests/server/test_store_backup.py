@@ -20,7 +20,7 @@ import pytest
 from index.errors import CollectionNotFound
 from index.stores import EXACT
 from index.version import FORMAT, CollectionFolder, Manifest, write_manifest
-from server.chat import open_service
+from server.chat import TurnRequest, open_service
 from server.store import Database, Runner, collection_rows, conversations
 from server.store.home import BackupManifest, back_up, hold_home, restore, unfinished
 from server.store.records import BackupError, HomeBusy, StoreError
@@ -111,7 +111,7 @@ def test_what_was_backed_up_beside_a_server_comes_back_whatever_was_left_of_the_
         async with open_service(settings, warm=False) as service:
             assert [found.id for found in await service.conversations.listing(None)] == [kept]
             assert len(await service.collections.documents("docs")) == 3
-            assert (await service.turns.search("parental leave", k=1)).passages
+            assert (await service.turns.search(TurnRequest(question="parental leave"), k=1)).passages
 
     asyncio.run(look())
 

@@ -174,7 +174,7 @@ def test_search_takes_days_and_months(database: Database) -> None:
 
 def test_search_finds_titles_and_forgets_old_ones(database: Database) -> None:
     conversation = new(database, "Parental leave")
-    database.write_blocking(lambda c: conversations.rename(c, conversation.id, "Sabbatical", ALL))
+    database.write_blocking(lambda c: conversations.change(c, conversation.id, ALL, title="Sabbatical"))
     assert database.read_blocking(lambda c: conversations.search(c, "parental", 10, 0, ALL)) == []
     assert database.read_blocking(lambda c: conversations.search(c, "sabbat", 10, 0, ALL))[0].title == "Sabbatical"
 

@@ -26,18 +26,9 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import Scope
 
 from server.api.dependencies import Service
-from server.chat import (
-    Action,
-    ChatService,
-    NotFound,
-    ReplayChanges,
-    RunGroup,
-    Trace,
-    Unavailable,
-    differences,
-    trace_calls,
-)
+from server.chat import Action, ChatService, NotFound, ReplayChanges, RunGroup, Trace, Unavailable
 from server.plugins import workbench_files
+from server.tracing import calls, differences
 from text.languages import gettext, message, spoken, words
 from text.modules import MissingExtra
 from ui.safe_html import LONGEST, render_markdown
@@ -234,7 +225,7 @@ def _trace_page(
 ) -> HTMLResponse:
     rows: list[dict[str, Any]]
     if right is None:
-        rows = [{"status": "", "left": call, "right": None} for call in trace_calls(trace)]
+        rows = [{"status": "", "left": call, "right": None} for call in calls(trace)]
     else:
         rows = [{"status": row.status, "left": row.left, "right": row.right} for row in differences(trace, right)]
     # Within an element no text may end it.

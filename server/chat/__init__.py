@@ -31,8 +31,6 @@ from server.store.records import Job as Job
 from server.store.records import Rating as Rating
 from server.store.records import StoredTurn as StoredTurn
 from server.store.records import Trace as Trace
-from server.tracing import calls
-from server.tracing import differences as differences
 from server.turn.citations import reading_numbers as reading_numbers
 from server.turn.events import CitationEvent as CitationEvent
 from server.turn.events import DoneEvent as DoneEvent
@@ -48,5 +46,3 @@ from server.turn.events import RewriteEvent as RewriteEvent
 from server.turn.events import StepEvent as StepEvent
 from server.turn.events import SupportEvent as SupportEvent
 from server.turn.events import TokenEvent as TokenEvent
-
-trace_calls = calls

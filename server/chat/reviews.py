@@ -29,6 +29,7 @@ from server.store.records import DayCounts, StoredTurn, View
 from server.store.reviewed import (
     Doubt,
     MarkedPassage,
+    PassageMark,
     ReviewCandidate,
     ReviewRecord,
     ReviewState,
@@ -57,14 +58,6 @@ MAX_PASSAGE_CHARS = 8_000
 DAY = 86_400.0
 HISTORY = 12
 """Messages before a turn that go along with it."""
-
-
-class PassageMark(View):
-    """A stretch of a document that answers a question, as it is asked for; offsets count characters of its text."""
-
-    document_id: str
-    start: int
-    end: int
 
 
 class NewReview(BaseModel):

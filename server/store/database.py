@@ -35,8 +35,38 @@ BUSY_SECONDS = 10.0
 """How long a write waits for another process (a terminal command beside the server)."""
 
 
-class SqliteFile:
-    """A `server.store.database.DatabaseKind` by its path."""
+class DatabaseKind(Protocol):
+    """How to open and compact a kind of database, and what its errors mean.
+
+    `statements` is the folder of further statements (`TableGroup`); `name` names the database in messages.
+    """
+
+    name: str
+    statements: Path
+    writing: Engine
+    reading: Engine
+
+    def opened(self) -> AbstractContextManager[None]:
+        """Hold the database while its tables are made or changed."""
+
+    def write_nothing(self, connection: Connection) -> None:
+        """Run a statement that only a writable database accepts."""
+
+    def compact(self) -> str:
+        """Write the database anew without deleted rows; return the reason why deleted words may remain, if any."""
+
+    def dump_command(self) -> str:
+        """Return the command that saves a database outside of the home, without its password."""
+
+    def unopened(self, cause: BaseException) -> str:
+        """Build the message for a database that cannot be opened."""
+
+    def meaning(self, cause: BaseException) -> StoreError | None:
+        """Map a driver error to a `StoreError`; None where it is the caller's own."""
+
+
+class SqliteFile(DatabaseKind):
+    """A SQLite file by its path."""
 
     statements = Path(__file__).parent
 
@@ -49,7 +79,6 @@ class SqliteFile:
 
     @contextmanager
     def opened(self) -> Iterator[None]:
-        """Hold the file while its tables are made or changed."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileNotFoundError):
             if not self.path.stat().st_size:
@@ -76,15 +105,11 @@ class SqliteFile:
             pooled.close()
 
     def write_nothing(self, connection: Connection) -> None:
-        """Write a value that is there already: some kB, without waiting for the disk."""
+        # A value that is there already: some kB, without waiting for the disk.
         connection.exec_driver_sql("PRAGMA user_version = 1")
 
     def compact(self) -> str:
-        """Write the file anew without what was deleted, and empty its journal. Return the reason why deleted words may
-        remain, if any.
-
-        Raises sqlite3.Error where there is no room: for a while the file is there twice.
-        """
+        # Raises sqlite3.Error where there is no room: for a while the file is there twice.
         with self.raw() as connection:
             connection.execute("VACUUM")
             busy: int = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
@@ -95,7 +120,6 @@ class SqliteFile:
         return "anaphora backup"
 
     def unopened(self, cause: BaseException) -> str:
-        """Build the error for a file that cannot be opened."""
         if no_room(self.path):
             return f"The database {self.path} cannot be opened: the disk is full. Free some space; it lost nothing."
         return (
@@ -104,7 +128,6 @@ class SqliteFile:
         )
 
     def meaning(self, cause: BaseException) -> StoreError | None:
-        """Map a driver error to a `StoreError`; None where it is the caller's own."""
         if isinstance(cause, sqlite3.IntegrityError | sqlite3.ProgrammingError):
             return None
         if not isinstance(cause, sqlite3.OperationalError):
@@ -163,36 +186,6 @@ P = ParamSpec("P")
 READERS = 4
 
 _VERSION = table("alembic_version", column("version_num"))
-
-
-class DatabaseKind(Protocol):
-    """How to open and compact a kind of database, and what its errors mean.
-
-    `statements` is the folder of further statements (`TableGroup`); `name` names the database in messages.
-    """
-
-    name: str
-    statements: Path
-    writing: Engine
-    reading: Engine
-
-    def opened(self) -> AbstractContextManager[None]:
-        """Hold the database while its tables are made or changed."""
-
-    def write_nothing(self, connection: Connection) -> None:
-        """Run a statement that only a writable database accepts."""
-
-    def compact(self) -> str:
-        """Write the database anew without deleted rows; return the reason why deleted words may remain, if any."""
-
-    def dump_command(self) -> str:
-        """Return the command that saves a database outside of the home, without its password."""
-
-    def unopened(self, cause: BaseException) -> str:
-        """Build the message for a database that cannot be opened."""
-
-    def meaning(self, cause: BaseException) -> StoreError | None:
-        """Map a driver error to a `StoreError`; None where it is the caller's own."""
 
 
 class Database:

@@ -20,6 +20,7 @@ from sqlalchemy import (
     Connection,
     Double,
     Row,
+    RowMapping,
     Select,
     and_,
     case,
@@ -125,12 +126,21 @@ ReviewState: TypeAlias = Literal["open", "done"]
 _TOGETHER = or_(TURNS.c.conversation_id.is_not(None), turns.OF_VISITORS)
 """Turns of which it is known what was said before."""
 
+_DIALOG = func.coalesce(TURNS.c.conversation_id, TURNS.c.owner).label("dialog")
+"""A turn's conversation; that of a visitor is called by its owner."""
+
 NEWEST = 5_000
 """So many of the newest turns are put in order of doubt."""
 
 _PRONOUNS = frozenset(("it", "its", "they", "them", "their", "this", "that", "these", "those"))
 
 UNSURE = 0.6
+
+
+def _shown(who: Principal, collection: str) -> ColumnElement[bool]:
+    """Turns of conversations as they are shown, and of visitors, that `who` sees, about the collection if any."""
+    there = and_(visible(TURNS, who), _TOGETHER, not_(TURNS.c.replaced))
+    return and_(there, TURNS.c.collection == collection) if collection else there
 
 
 def _unsure(column: ColumnElement[Any], field: str) -> ColumnElement[bool]:
@@ -158,12 +168,17 @@ _DOUBTS: dict[Doubt, tuple[int, ColumnElement[bool]]] = {
 _SAID = [case((condition, 1), else_=0).label(name) for name, (_, condition) in _DOUBTS.items()]
 
 
-class MarkedPassage(View):
-    """A stretch of a document's text that answers a question; `quote` is that text as it was then."""
+class PassageMark(View):
+    """A stretch of a document that answers a question, as it is asked for; offsets count characters of its text."""
 
     document_id: str
     start: int
     end: int
+
+
+class MarkedPassage(PassageMark):
+    """A stretch of a document's text that answers a question; `quote` is that text as it was then."""
+
     quote: str
 
 
@@ -257,14 +272,14 @@ def candidates(
         select(*turn, *COUNTING_REVIEWS.c["verdict", "at"], COUNTING_REVIEWS.c.owner.label("by"), *_SAID)
         .join_from(TURNS, FEEDBACK, isouter=True)
         .join(COUNTING_REVIEWS, COUNTING_REVIEWS.c.turn_id == TURNS.c.id, isouter=True)
-        .where(visible(TURNS, who), _TOGETHER, not_(TURNS.c.replaced))
-        .where(TURNS.c.status.in_(("answered", "quoted", "asked", "refused")), TURNS.c.question != "")
+        .where(_shown(who, collection), TURNS.c.question != "")
+        .where(TURNS.c.status.in_(("answered", "quoted", "asked", "refused")))
         .where(COUNTING_REVIEWS.c.n.is_(None) if state == "open" else COUNTING_REVIEWS.c.n.is_not(None))
         .where(TURNS.c.question.icontains(words, autoescape=True))
         .order_by(TURNS.c.n.desc())
         .limit(NEWEST)
     )
-    newest = (wanted.where(TURNS.c.collection == collection) if collection else wanted).subquery()
+    newest = wanted.subquery()
     weighed = sum((weight * newest.c[name] for name, (weight, _) in _DOUBTS.items()), start=literal(0))
     listed = select(newest, weighed.label("doubt"), func.count().over().label("total"))
     if doubt:
@@ -272,13 +287,7 @@ def candidates(
     order = [newest.c.at.desc()] if state == "done" else []
     listed = listed.order_by(*order, weighed.desc(), newest.c.n.desc()).limit(limit).offset(offset)
     rows = connection.execute(listed).mappings().all()
-    candidates = [
-        ReviewCandidate(
-            **{**row, "turn_id": row["id"]},
-            doubts=tuple(name for name in _DOUBTS if row[name]),
-        )
-        for row in rows
-    ]
+    candidates = [ReviewCandidate(**{**row, "turn_id": row["id"]}, doubts=_doubts_of(row)) for row in rows]
     return candidates, rows[0]["total"] if rows else 0
 
 
@@ -286,7 +295,11 @@ def doubts(connection: Connection, turn_id: str) -> tuple[Doubt, ...]:
     """Return the reasons to doubt a turn."""
     of_it = select(*_SAID).join_from(TURNS, FEEDBACK, isouter=True).where(TURNS.c.id == turn_id)
     row = connection.execute(of_it).mappings().first()
-    return tuple(name for name in _DOUBTS if row and row[name])
+    return _doubts_of(row) if row else ()
+
+
+def _doubts_of(row: RowMapping) -> tuple[Doubt, ...]:
+    return tuple(name for name in _DOUBTS if row[name])
 
 
 def rows_of(connection: Connection, turn_id: str) -> list[ReviewRecord]:
@@ -355,21 +368,17 @@ def dialogs(
     whoever asked rated them up, opened a source or wrote their search anew, and those that one of these asks again in
     more words: such turns are never `judged`, and only teach.
     """
-    counts = COUNTING_REVIEWS.c.verdict.in_(("corrected", "approved"))
-    wanted = (
-        select(COUNTING_REVIEWS, TURNS.c.conversation_id)
-        .add_columns(func.coalesce(TURNS.c.conversation_id, TURNS.c.owner).label("dialog"))
+    given = (
+        select(COUNTING_REVIEWS, TURNS.c.conversation_id, _DIALOG)
         .join(COUNTING_REVIEWS, COUNTING_REVIEWS.c.turn_id == TURNS.c.id)
-        .where(counts, not_(TURNS.c.replaced), _TOGETHER, visible(TURNS, who))
+        .where(COUNTING_REVIEWS.c.verdict.in_(("corrected", "approved")), _shown(who, collection))
         .order_by(TURNS.c.n)
     )
-    if collection:
-        wanted = wanted.where(TURNS.c.collection == collection)
+    rows = [(row, _record(row)) for row in connection.execute(given).all()]
+    more = connection.execute(_used(who, collection)).all() if used else ()
     reviewed: dict[tuple[str, bool], dict[str, ReviewRecord | None]] = {}
-    for row in connection.execute(wanted).all():
-        reviewed.setdefault((row.dialog, row.conversation_id is None), {})[row.turn_id] = _record(row)
-    for row in connection.execute(_used(who, collection)).all() if used else ():
-        reviewed.setdefault((row.dialog, row.conversation_id is None), {})[row.turn_id] = None
+    for row, review in (*rows, *((row, None) for row in more)):
+        reviewed.setdefault((row.dialog, row.conversation_id is None), {})[row.turn_id] = review
     conversations = list[ReviewedDialog]()
     for (conversation, visited), by_turn in reviewed.items():
         messages = list[ReviewedMessage]()
@@ -402,16 +411,14 @@ def _used(who: Principal, collection: str) -> Select[Any]:
     """Select the turns that nobody reviewed and that whoever asked rated up, or did not rate and opened a source of or
     searched anew."""
     worked = and_(or_(TURNS.c.search_for.is_not(None), TURNS.c.opened.is_not(None)), FEEDBACK.c.rating.is_(None))
-    wanted = (
-        select(TURNS.c.id.label("turn_id"), TURNS.c.conversation_id)
-        .add_columns(func.coalesce(TURNS.c.conversation_id, TURNS.c.owner).label("dialog"))
+    return (
+        select(TURNS.c.id.label("turn_id"), TURNS.c.conversation_id, _DIALOG)
         .join_from(TURNS, FEEDBACK, isouter=True)
         .join(COUNTING_REVIEWS, COUNTING_REVIEWS.c.turn_id == TURNS.c.id, isouter=True)
-        .where(COUNTING_REVIEWS.c.n.is_(None), not_(TURNS.c.replaced), _TOGETHER, visible(TURNS, who))
+        .where(COUNTING_REVIEWS.c.n.is_(None), _shown(who, collection))
         .where(TURNS.c.status.in_(("answered", "quoted")), or_(FEEDBACK.c.rating == "up", worked))
         .order_by(TURNS.c.n)
     )
-    return wanted.where(TURNS.c.collection == collection) if collection else wanted
 
 
 def _by_use(turn: StoredTurn) -> ReviewRecord:

@@ -122,7 +122,9 @@ class CollectionService(ServiceBase):
             # A file of that name may come beside it.
             file = f"{stem}-{ending}" if f".{ending}" in endings else f"{stem}{dot}{ending}"
         ownership = await self._made(name, "")
-        room = await self._room(name, file)
+        allowed = self.core.limits.quota(self.principal, "stored_mb") << 20
+        used = await self._read(collection_rows.uploaded_bytes, ownership.owner, (name, file)) if allowed else 0
+        room = Room(used, allowed) if allowed else None
         keep = partial(uploads.unpack, suffixes=endings) if packed else uploads.keep
         stored, sizes = await asyncio.to_thread(keep, name, file, content, room)
         await self._write(collection_rows.remember_uploads, name, file, sizes, ownership)
@@ -274,15 +276,6 @@ class CollectionService(ServiceBase):
         await self._write(collection_rows.forget_sources, name)
         await self._write(collection_rows.forget_uploads, name)
         await self._write(collection_rows.forget_in_plugins, name)
-
-    async def _room(self, name: str, file: str) -> Room | None:
-        """Return the stored and the allowed bytes of the principal, without the file to be replaced; None without a
-        limit."""
-        allowed = self.core.limits.quota(self.principal, "stored_mb") << 20
-        if not allowed:
-            return None
-        owner = self.principal.id
-        return Room(await self._read(collection_rows.uploaded_bytes, owner, (name, file)), allowed)
 
     async def _submit(
         self, kind: JobKind, name: str, ownership: Ownership, work: Callable[..., Iterable[FileResult]], **how: Any

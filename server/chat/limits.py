@@ -221,9 +221,10 @@ class Admission:
             self._waiting.append(ticket)
         else:
             self._metrics.refused.inc()
+            rounds = (len(self._waiting) + 1) / self._concurrent
             raise QueueFull(
                 f"{len(self._running)} questions are being answered and {len(self._waiting)} wait already.",
-                retry_after=self._retry_after(),
+                retry_after=max(1, min(120, math.ceil(rounds * self._typical_seconds))),
             )
         self._count()
         return ticket
@@ -245,10 +246,6 @@ class Admission:
             if not following._turn.done():
                 self._start(following)
         self._count()
-
-    def _retry_after(self) -> int:
-        ahead = (len(self._waiting) + 1) / self._concurrent
-        return max(1, min(120, math.ceil(ahead * self._typical_seconds)))
 
     def _count(self) -> None:
         self._metrics.running.set(len(self._running))

@@ -263,7 +263,7 @@ def _wanted(archive: zipfile.ZipFile, name: str, endings: Set[str]) -> list[tupl
         stem, suffix = os.path.splitext(_plain(file))
         if suffix.lower() not in endings | PICTURES or not stem.strip(". _") or len(parts) > _PATH_PARTS:
             continue
-        safe = [_cut(_plain(folder)) for folder in folders]
+        safe = [_plain(folder).encode()[:_NAME_BYTES].decode(errors="ignore").strip(". ") for folder in folders]
         wanted["/".join([*filter(None, safe), safe_name(file, endings | PICTURES)])] = member
     if len(wanted) > MOST_FILES:
         raise TooLarge(
@@ -274,7 +274,3 @@ def _wanted(archive: zipfile.ZipFile, name: str, endings: Set[str]) -> list[tupl
     tops = {path.split("/")[0] for path in wanted}
     inner = f"{name}/" if tops == {name} else ""
     return [(member, path.removeprefix(inner)) for path, member in wanted.items()]
-
-
-def _cut(name: str) -> str:
-    return name.encode()[:_NAME_BYTES].decode(errors="ignore").strip(". ")

@@ -175,11 +175,6 @@ def find_damage(path: Path) -> str:
     return "" if result == "ok" else result[:200]
 
 
-def newer(name: str) -> str:
-    """Build the message for a database that a later version has changed."""
-    return f"The database {name} was written by a newer Anaphora. Install that version, or use another home."
-
-
 T = TypeVar("T")
 P = ParamSpec("P")
 
@@ -353,7 +348,9 @@ def _demand_known(connection: Connection, name: str) -> str:
     """The revision of the tables. Raises StoreError for that of a newer version."""
     revision = str(connection.scalar(select(_VERSION.c.version_num)))
     if revision not in REVISIONS:
-        raise StoreError(newer(name))
+        raise StoreError(
+            f"The database {name} was written by a newer Anaphora. Install that version, or use another home."
+        )
     return revision
 
 

@@ -198,7 +198,8 @@ def _copy_tree(source: Path, target: Path) -> None:
     """Copy a folder with its modes; links and pipes are left out. Raises FileNotFoundError, shutil.Error."""
 
     def ignored(place: str, names: list[str]) -> set[str]:
-        others = {name for name in names if not _is_plain(Path(place, name))}
+        paths = [Path(place, name) for name in names]
+        others = {path.name for path in paths if path.is_symlink() or not (path.is_file() or path.is_dir())}
         return others | set(_PASSING(place, names))
 
     shutil.copytree(source, target, ignore=ignored, copy_function=_link)
@@ -210,14 +211,6 @@ def _link(source: str, target: str) -> None:
         os.link(source, target)
     except OSError:
         shutil.copy2(source, target)
-
-
-def _is_plain(path: Path) -> bool:
-    try:
-        mode = path.lstat().st_mode
-    except FileNotFoundError:
-        return False
-    return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
 
 
 def restore(home: Path, file: Path, *, without: Sequence[str] = ()) -> BackupManifest:

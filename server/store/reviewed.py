@@ -325,7 +325,8 @@ def add(connection: Connection, turn: StoredTurn, verdict: Verdict, changes: Map
     if verdict != "rejected":
         earlier = {name: getattr(before, name) for name in ("rewrite", "passages", "answer")} if before else {}
         fields = {**earlier, **changes}
-    if any(fields.get(name) and _differs(fields[name], was.get(name)) for name in ("rewrite", "answer")):
+    corrected = (name for name in ("rewrite", "answer") if fields.get(name))
+    if any(normalised(fields[name]) != normalised(str(was.get(name) or "")) for name in corrected):
         if "passages" not in changes and _by_approval(rows_of(connection, turn.id), fields.get("passages")):
             fields["passages"] = None
         was["passages"] = None
@@ -335,10 +336,6 @@ def add(connection: Connection, turn: StoredTurn, verdict: Verdict, changes: Map
     marked = None if passages is None else json.dumps([passage.model_dump() for passage in passages])
     row = {"turn_id": turn.id, "owner": by, "at": time.time(), "verdict": verdict, "passages": marked}
     connection.execute(insert(REVIEWS), {**row, "rewrite": fields.get("rewrite"), "answer": fields.get("answer")})
-
-
-def _differs(answer: str, was: object) -> bool:
-    return normalised(answer) != normalised(str(was or ""))
 
 
 def _by_approval(rows: Sequence[ReviewRecord], passages: Sequence[MarkedPassage] | None) -> bool:

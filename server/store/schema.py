@@ -57,13 +57,9 @@ if TYPE_CHECKING:
 METADATA = MetaData()
 
 
-def _turns_keep_opened_sources(change: Operations) -> None:
-    change.add_column("turns", Column("opened", Text))
-
-
 REVISIONS: dict[str, Callable[[Operations], None]] = {
     "0006": lambda _: None,
-    "0007": _turns_keep_opened_sources,
+    "0007": lambda change: change.add_column("turns", Column("opened", Text)),
 }
 """What changes the tables of an older database, in order; new ones are made as they stand here."""
 

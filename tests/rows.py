@@ -24,10 +24,10 @@ def begin_turn(
     """A turn over `docs` that is being answered."""
     from server.store import conversations, turns
 
-    usual: dict[str, Any] = {"search_for": None, "regenerate_of": None, "runner": "me", "ownership": MINE}
-    title = conversations.clean_title(question)
-    told = {"turn_id": turn, "conversation_id": conversation, "question": question, "title": title}
-    turns.begin(connection, collection="docs", **told, **{**usual, **values})
+    title, again = conversations.clean_title(question), values.pop("regenerate_of", None)
+    about = {"id": turn, "conversation_id": conversation, "question": question, "collection": "docs"}
+    belongs = {"runner": "me", "owner": MINE.owner, "group_name": MINE.group, "search_for": None}
+    turns.begin(connection, {**about, **belongs, **values}, title=title, regenerate_of=again)
 
 
 def finish_turn(connection: Connection, turn: str, answer: str = "Because.", **values: Any) -> None:

@@ -7,6 +7,7 @@ and a time limit, stores it as it begins, as it is shown and as it ends, and cou
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import math
 import time
@@ -139,23 +140,22 @@ class RunningTurn(AsyncIterator[Event]):
         request = self._request
         if request.keep == "off":
             return True
-        question = request.question if self._keeps_texts else ""
-        page = request.page or NO_PAGE
+        texts, page = self._keeps_texts, request.page or NO_PAGE
+        row = {
+            "id": self.id,
+            "conversation_id": request.conversation_id,
+            "collection": request.collection,
+            "question": request.question if texts else "",
+            "search_for": request.search_for if texts else None,
+            "page": (page.address or page.words or None) if texts else None,
+            "filter": json.dumps(request.where) if texts and request.where else None,
+            "runner": self._core.mark.id,
+            "owner": self._ownership.owner,
+            "group_name": self._ownership.group,
+        }
+        title, again = conversations.clean_title(request.question), request.regenerate_of
         try:
-            return await self._core.database.write(
-                turns.begin,
-                turn_id=self.id,
-                conversation_id=request.conversation_id,
-                collection=request.collection,
-                question=question,
-                search_for=request.search_for if self._keeps_texts else None,
-                regenerate_of=request.regenerate_of,
-                title=conversations.clean_title(request.question),
-                runner=self._core.mark.id,
-                ownership=self._ownership,
-                page=page.address or page.words if self._keeps_texts else "",
-                where=request.where if self._keeps_texts else None,
-            )
+            return await self._core.database.write(turns.begin, row, title=title, regenerate_of=again)
         except StoreError as error:
             self._not_stored(error)
             return True

@@ -14,24 +14,8 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, Literal, TypeAlias
 
+import sqlalchemy as sa
 from pydantic import Field
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Double,
-    Row,
-    RowMapping,
-    Select,
-    and_,
-    case,
-    cast,
-    func,
-    insert,
-    literal,
-    not_,
-    or_,
-    select,
-)
 
 from rewriter import guard
 from rewriter.examples import normalised
@@ -57,22 +41,22 @@ TRACED = 300
 """Traces that stages are timed on, the newest: they are read whole."""
 
 
-def days(connection: Connection, who: Principal, collection: str, since: float) -> list[DayCounts]:
+def days(connection: sa.Connection, who: Principal, collection: str, since: float) -> list[DayCounts]:
     """Each day (UTC) since then that had turns, oldest first."""
     status = TURNS.c.status
     rows = connection.execute(
-        select(
+        sa.select(
             day_of(TURNS.c.created).label("day"),
-            func.count().label("turns"),
+            sa.func.count().label("turns"),
             _how_many(status == "asked").label("asked"),
             _how_many(status == "refused").label("refused"),
             _how_many(turns.is_doubted(TURNS.c.ending)).label("doubted"),
             _how_many(is_folded(TURNS.c.ending)).label("folded"),
             _how_many(status.in_(("failed", "interrupted"))).label("failed"),
             _how_many(FEEDBACK.c.rating == "down").label("rated_down"),
-            func.sum(json_count(TURNS.c.ending, "support")).label("sentences"),
-            func.sum(json_count(TURNS.c.ending, "support", "supported")).label("unsupported"),
-            func.sum(contradicted(TURNS.c.ending)).label("contradicted"),
+            sa.func.sum(json_count(TURNS.c.ending, "support")).label("sentences"),
+            sa.func.sum(json_count(TURNS.c.ending, "support", "supported")).label("unsupported"),
+            sa.func.sum(contradicted(TURNS.c.ending)).label("contradicted"),
         )
         .join_from(TURNS, FEEDBACK, isouter=True)
         .where(counted(who, collection, since))
@@ -82,9 +66,9 @@ def days(connection: Connection, who: Principal, collection: str, since: float) 
     return [DayCounts(**row) for row in rows.mappings()]
 
 
-def stages(connection: Connection, who: Principal, collection: str, since: float) -> dict[str, list[float]]:
+def stages(connection: sa.Connection, who: Principal, collection: str, since: float) -> dict[str, list[float]]:
     """Seconds of each stage of the newest traced turns, in the order stages come in; `turn` is a whole one."""
-    newest = select(TRACES.c.trace).join(TURNS).where(counted(who, collection, since)).order_by(TURNS.c.n.desc())
+    newest = sa.select(TRACES.c.trace).join(TURNS).where(counted(who, collection, since)).order_by(TURNS.c.n.desc())
     seconds, whole = dict[str, list[float]](), list[float]()
     for trace in map(json.loads, connection.scalars(newest.limit(TRACED))):
         whole.append(trace["seconds"])
@@ -93,40 +77,40 @@ def stages(connection: Connection, who: Principal, collection: str, since: float
     return {**seconds, "turn": whole} if whole else {}
 
 
-def found_nothing() -> ColumnElement[bool]:
+def found_nothing() -> sa.ColumnElement[bool]:
     """Whether a turn was refused, and by no person who wrote ahead where to ask instead."""
-    return and_(TURNS.c.status == "refused", func.coalesce(json_text(TURNS.c.ending, "written"), "") == "")
+    return sa.and_(TURNS.c.status == "refused", sa.func.coalesce(json_text(TURNS.c.ending, "written"), "") == "")
 
 
-def is_folded(ending: ColumnElement[Any]) -> ColumnElement[bool]:
+def is_folded(ending: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
     """Whether quotes replaced the model's text."""
     return json_text(ending, "folded") != ""
 
 
-def contradicted(ending: ColumnElement[Any]) -> ColumnElement[int]:
+def contradicted(ending: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
     """How many sentences say something else than what they cite."""
     return json_count(ending, "support") - json_count(ending, "support", "contradicted")
 
 
-def _how_many(condition: ColumnElement[bool]) -> ColumnElement[int]:
-    return func.sum(case((condition, 1), else_=0))
+def _how_many(condition: sa.ColumnElement[bool]) -> sa.ColumnElement[int]:
+    return sa.func.sum(sa.case((condition, 1), else_=0))
 
 
-def counted(who: Principal, collection: str, since: float) -> ColumnElement[bool]:
+def counted(who: Principal, collection: str, since: float) -> sa.ColumnElement[bool]:
     """Whether a turn counts: ended, begun since then, seen by `who`, about the collection if one is named."""
-    condition = and_(TURNS.c.status != "pending", TURNS.c.owner != DIAGNOSIS.id)
-    there = and_(TURNS.c.created >= since, condition, visible(TURNS, who))
-    return and_(there, TURNS.c.collection == collection) if collection else there
+    condition = sa.and_(TURNS.c.status != "pending", TURNS.c.owner != DIAGNOSIS.id)
+    there = sa.and_(TURNS.c.created >= since, condition, visible(TURNS, who))
+    return sa.and_(there, TURNS.c.collection == collection) if collection else there
 
 
 Verdict: TypeAlias = Literal["corrected", "approved", "rejected"]
 Doubt: TypeAlias = Literal["rated", "refused", "contradicted", "unsupported", "folded", "doubted", "edited", "unsure"]
 ReviewState: TypeAlias = Literal["open", "done"]
 
-_TOGETHER = or_(TURNS.c.conversation_id.is_not(None), turns.OF_VISITORS)
+_TOGETHER = sa.or_(TURNS.c.conversation_id.is_not(None), turns.OF_VISITORS)
 """Turns of which it is known what was said before."""
 
-_DIALOG = func.coalesce(TURNS.c.conversation_id, TURNS.c.owner).label("dialog")
+_DIALOG = sa.func.coalesce(TURNS.c.conversation_id, TURNS.c.owner).label("dialog")
 """A turn's conversation; that of a visitor is called by its owner."""
 
 NEWEST = 5_000
@@ -137,17 +121,17 @@ _PRONOUNS = frozenset(("it", "its", "they", "them", "their", "this", "that", "th
 UNSURE = 0.6
 
 
-def _shown(who: Principal, collection: str) -> ColumnElement[bool]:
+def _shown(who: Principal, collection: str) -> sa.ColumnElement[bool]:
     """Turns of conversations as they are shown, and of visitors, that `who` sees, about the collection if any."""
-    there = and_(visible(TURNS, who), _TOGETHER, not_(TURNS.c.replaced))
-    return and_(there, TURNS.c.collection == collection) if collection else there
+    there = sa.and_(visible(TURNS, who), _TOGETHER, sa.not_(TURNS.c.replaced))
+    return sa.and_(there, TURNS.c.collection == collection) if collection else there
 
 
-def _unsure(column: ColumnElement[Any], field: str) -> ColumnElement[bool]:
-    return cast(json_text(column, field), Double) < UNSURE
+def _unsure(column: sa.ColumnElement[Any], field: str) -> sa.ColumnElement[bool]:
+    return sa.cast(json_text(column, field), sa.Double) < UNSURE
 
 
-_DOUBTS: dict[Doubt, tuple[int, ColumnElement[bool]]] = {
+_DOUBTS: dict[Doubt, tuple[int, sa.ColumnElement[bool]]] = {
     "rated": (3, FEEDBACK.c.rating == "down"),
     "refused": (2, found_nothing()),
     "contradicted": (3, contradicted(TURNS.c.ending) > 0),
@@ -157,15 +141,15 @@ _DOUBTS: dict[Doubt, tuple[int, ColumnElement[bool]]] = {
     "edited": (2, TURNS.c.search_for.is_not(None)),
     "unsure": (
         1,
-        and_(
+        sa.and_(
             TURNS.c.status != "refused",
-            or_(_unsure(TURNS.c.ending, "answerable"), _unsure(TURNS.c.rewrite, "confidence")),
+            sa.or_(_unsure(TURNS.c.ending, "answerable"), _unsure(TURNS.c.rewrite, "confidence")),
         ),
     ),
 }
 """What speaks against a turn, how much, and the condition over turns with their feedback."""
 
-_SAID = [case((condition, 1), else_=0).label(name) for name, (_, condition) in _DOUBTS.items()]
+_SAID = [sa.case((condition, 1), else_=0).label(name) for name, (_, condition) in _DOUBTS.items()]
 
 
 class PassageMark(View):
@@ -253,7 +237,7 @@ class ReviewedDialog(View):
 
 
 def candidates(
-    connection: Connection,
+    connection: sa.Connection,
     who: Principal,
     *,
     state: ReviewState = "open",
@@ -269,7 +253,7 @@ def candidates(
     """
     turn = TURNS.c["n", "id", "conversation_id", "collection", "question", "status", "created"]
     wanted = (
-        select(*turn, *COUNTING_REVIEWS.c["verdict", "at"], COUNTING_REVIEWS.c.owner.label("by"), *_SAID)
+        sa.select(*turn, *COUNTING_REVIEWS.c["verdict", "at"], COUNTING_REVIEWS.c.owner.label("by"), *_SAID)
         .join_from(TURNS, FEEDBACK, isouter=True)
         .join(COUNTING_REVIEWS, COUNTING_REVIEWS.c.turn_id == TURNS.c.id, isouter=True)
         .where(_shown(who, collection), TURNS.c.question != "")
@@ -280,8 +264,8 @@ def candidates(
         .limit(NEWEST)
     )
     newest = wanted.subquery()
-    weighed = sum((weight * newest.c[name] for name, (weight, _) in _DOUBTS.items()), start=literal(0))
-    listed = select(newest, weighed.label("doubt"), func.count().over().label("total"))
+    weighed = sum((weight * newest.c[name] for name, (weight, _) in _DOUBTS.items()), start=sa.literal(0))
+    listed = sa.select(newest, weighed.label("doubt"), sa.func.count().over().label("total"))
     if doubt:
         listed = listed.where(newest.c[doubt] == 1)
     order = [newest.c.at.desc()] if state == "done" else []
@@ -291,29 +275,29 @@ def candidates(
     return candidates, rows[0]["total"] if rows else 0
 
 
-def doubts(connection: Connection, turn_id: str) -> tuple[Doubt, ...]:
+def doubts(connection: sa.Connection, turn_id: str) -> tuple[Doubt, ...]:
     """Return the reasons to doubt a turn."""
-    of_it = select(*_SAID).join_from(TURNS, FEEDBACK, isouter=True).where(TURNS.c.id == turn_id)
+    of_it = sa.select(*_SAID).join_from(TURNS, FEEDBACK, isouter=True).where(TURNS.c.id == turn_id)
     row = connection.execute(of_it).mappings().first()
     return _doubts_of(row) if row else ()
 
 
-def _doubts_of(row: RowMapping) -> tuple[Doubt, ...]:
+def _doubts_of(row: sa.RowMapping) -> tuple[Doubt, ...]:
     return tuple(name for name in _DOUBTS if row[name])
 
 
-def rows_of(connection: Connection, turn_id: str) -> list[ReviewRecord]:
+def rows_of(connection: sa.Connection, turn_id: str) -> list[ReviewRecord]:
     """All that was ever said of a turn, oldest first."""
-    rows = select(REVIEWS).where(REVIEWS.c.turn_id == turn_id).order_by(REVIEWS.c.n)
+    rows = sa.select(REVIEWS).where(REVIEWS.c.turn_id == turn_id).order_by(REVIEWS.c.n)
     return [_record(row) for row in connection.execute(rows)]
 
 
-def counting(connection: Connection, turn_id: str) -> ReviewRecord | None:
-    row = connection.execute(select(COUNTING_REVIEWS).where(COUNTING_REVIEWS.c.turn_id == turn_id)).first()
+def counting(connection: sa.Connection, turn_id: str) -> ReviewRecord | None:
+    row = connection.execute(sa.select(COUNTING_REVIEWS).where(COUNTING_REVIEWS.c.turn_id == turn_id)).first()
     return _record(row) if row else None
 
 
-def add(connection: Connection, turn: StoredTurn, verdict: Verdict, changes: Mapping[str, Any], by: str) -> None:
+def add(connection: sa.Connection, turn: StoredTurn, verdict: Verdict, changes: Mapping[str, Any], by: str) -> None:
     """Say something of a turn; what was said before stays, where `changes` (of rewrite, passages and answer) do not
     say otherwise: None takes it back.
 
@@ -335,7 +319,7 @@ def add(connection: Connection, turn: StoredTurn, verdict: Verdict, changes: Map
     passages: Sequence[MarkedPassage] | None = fields.get("passages")
     marked = None if passages is None else json.dumps([passage.model_dump() for passage in passages])
     row = {"turn_id": turn.id, "owner": by, "at": time.time(), "verdict": verdict, "passages": marked}
-    connection.execute(insert(REVIEWS), {**row, "rewrite": fields.get("rewrite"), "answer": fields.get("answer")})
+    connection.execute(sa.insert(REVIEWS), {**row, "rewrite": fields.get("rewrite"), "answer": fields.get("answer")})
 
 
 def _by_approval(rows: Sequence[ReviewRecord], passages: Sequence[MarkedPassage] | None) -> bool:
@@ -346,18 +330,18 @@ def _by_approval(rows: Sequence[ReviewRecord], passages: Sequence[MarkedPassage]
     return bool(alike) and alike[-1].verdict == "approved"
 
 
-def undo(connection: Connection, turn_id: str, by: str) -> bool:
+def undo(connection: sa.Connection, turn_id: str, by: str) -> bool:
     """Take back the row that counts, by a further row; False where there is none."""
     before = counting(connection, turn_id)
     if before is None:
         return False
     row = {"turn_id": turn_id, "owner": by, "at": time.time(), "verdict": "undone", "undoes": before.n}
-    connection.execute(insert(REVIEWS), row)
+    connection.execute(sa.insert(REVIEWS), row)
     return True
 
 
 def dialogs(
-    connection: Connection, who: Principal, collection: str = "", *, used: bool = False
+    connection: sa.Connection, who: Principal, collection: str = "", *, used: bool = False
 ) -> list[ReviewedDialog]:
     """Every conversation with a turn that is shown and was corrected or approved, up to the last of these.
 
@@ -366,7 +350,7 @@ def dialogs(
     more words: such turns are never `judged`, and only teach.
     """
     given = (
-        select(COUNTING_REVIEWS, TURNS.c.conversation_id, _DIALOG)
+        sa.select(COUNTING_REVIEWS, TURNS.c.conversation_id, _DIALOG)
         .join(COUNTING_REVIEWS, COUNTING_REVIEWS.c.turn_id == TURNS.c.id)
         .where(COUNTING_REVIEWS.c.verdict.in_(("corrected", "approved")), _shown(who, collection))
         .order_by(TURNS.c.n)
@@ -404,16 +388,16 @@ def dialogs(
     return conversations
 
 
-def _used(who: Principal, collection: str) -> Select[Any]:
+def _used(who: Principal, collection: str) -> sa.Select[Any]:
     """Select the turns that nobody reviewed and that whoever asked rated up, or did not rate and opened a source of or
     searched anew."""
-    worked = and_(or_(TURNS.c.search_for.is_not(None), TURNS.c.opened.is_not(None)), FEEDBACK.c.rating.is_(None))
+    worked = sa.and_(sa.or_(TURNS.c.search_for.is_not(None), TURNS.c.opened.is_not(None)), FEEDBACK.c.rating.is_(None))
     return (
-        select(TURNS.c.id.label("turn_id"), TURNS.c.conversation_id, _DIALOG)
+        sa.select(TURNS.c.id.label("turn_id"), TURNS.c.conversation_id, _DIALOG)
         .join_from(TURNS, FEEDBACK, isouter=True)
         .join(COUNTING_REVIEWS, COUNTING_REVIEWS.c.turn_id == TURNS.c.id, isouter=True)
         .where(COUNTING_REVIEWS.c.n.is_(None), _shown(who, collection))
-        .where(TURNS.c.status.in_(("answered", "quoted")), or_(FEEDBACK.c.rating == "up", worked))
+        .where(TURNS.c.status.in_(("answered", "quoted")), sa.or_(FEEDBACK.c.rating == "up", worked))
         .order_by(TURNS.c.n)
     )
 
@@ -497,6 +481,6 @@ def _marked(turn: StoredTurn, opened: Collection[int] | None = None) -> tuple[Ma
     return tuple(marked.values())
 
 
-def _record(row: Row[Any]) -> ReviewRecord:
+def _record(row: sa.Row[Any]) -> ReviewRecord:
     passages = json.loads(row.passages) if row.passages is not None else None
     return ReviewRecord(**{**row._mapping, "by": row.owner, "passages": passages})

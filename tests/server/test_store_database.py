@@ -43,9 +43,8 @@ conversation = database.write_blocking(lambda c: conversations.create(c, "docs",
 print(conversation.id, flush=True)
 while True:
     turn_id = uuid.uuid4().hex
-    database.write_blocking(lambda c: turns.begin(c, turn_id=turn_id, conversation_id=conversation.id,
-        collection="docs", question="q " * 500, search_for=None, regenerate_of=None, title="t", runner=runner.id,
-        ownership=mine))
+    database.write_blocking(lambda c: turns.begin(c, dict(id=turn_id, conversation_id=conversation.id,
+        collection="docs", question="q " * 500, runner=runner.id, owner=mine.owner, group_name=mine.group), title="t"))
     print("begun", turn_id, flush=True)
     database.write_blocking(lambda c: turns.checkpoint(c, turn_id, "so far"))
     print("shown", turn_id, flush=True)

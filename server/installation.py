@@ -98,28 +98,26 @@ def check_database(settings: Settings) -> Iterator[Finding]:
     from server.store.database import find_damage, no_room, read_only
 
     path = settings.database_at
-    if isinstance(path, Path) and not path.exists():
-        return
-    problem = find_damage(path) if isinstance(path, Path) else ""
-    if isinstance(path, Path) and problem and no_room(path):
-        yield Finding(
-            "database", "fail", f"{path} cannot be looked at ({problem}): the disk is full", "Free some space first."
-        )
-    elif problem:
-        yield Finding(
-            "database", "fail", f"{path} is damaged ({problem})",
-            "Stop the server and restore a backup; without one, move the file away to start with an empty one, and "
-            "keep it: `sqlite3 FILE .recover` gets out of it what is sound.",
-        )  # fmt: skip
+    if isinstance(path, Path):
+        if not path.exists():
+            return
+        if problem := find_damage(path):
+            remedy = (
+                "Stop the server and restore a backup; without one, move the file away to start with an empty one, and "
+                "keep it: `sqlite3 FILE .recover` gets out of it what is sound."
+            )
+            damaged = Finding("database", "fail", f"{path} is damaged ({problem})", remedy)
+            full = f"{path} cannot be looked at ({problem}): the disk is full"
+            yield Finding("database", "fail", full, "Free some space first.") if no_room(path) else damaged
+            return
+    try:
+        with read_only(path) as connection:
+            version = ".".join(map(str, connection.dialect.server_version_info or ()))
+    except StoreError as error:
+        yield Finding("database", "fail", str(error))
     else:
-        try:
-            with read_only(path) as connection:
-                version = ".".join(map(str, connection.dialect.server_version_info or ()))
-        except StoreError as error:
-            yield Finding("database", "fail", str(error))
-        else:
-            server = f"PostgreSQL {version}, {connection.engine.url.database}"
-            yield Finding("database", "ok", server if isinstance(path, str) else f"{path.stat().st_size / 1e6:.1f} MB")
+        server = f"PostgreSQL {version}, {connection.engine.url.database}"
+        yield Finding("database", "ok", server if isinstance(path, str) else f"{path.stat().st_size / 1e6:.1f} MB")
 
 
 def check_workers(settings: Settings) -> Iterator[Finding]:
@@ -149,32 +147,26 @@ def check_models(settings: Settings) -> Iterator[Finding]:
     if settings.llm.model in models or hub_reference(settings.llm.model):
         wanted.append((LANGUAGE_MODEL, hub_reference(settings.llm.model) or settings.llm.model))
     for what, name in wanted:
-        if name not in models and hub_reference(name):
-            yield Finding(what, "fail", f"{name} is not fetched", f"Run `anaphora models fetch {name}`.")
-        elif name not in models and Path(name).expanduser().exists():
-            yield Finding(what, "ok", f"{name} (a folder)")
-        elif name not in models and (reason := unreachable()):
-            yield Finding(
-                what, "warn", f"{name} is no registered name and no folder, and of the hub: {reason}",
-                "Unless it was fetched from the hub before, name one that `anaphora models` lists, or a folder.",
-            )  # fmt: skip
-        elif name not in models:
-            yield Finding(what, "ok", f"{name} (from the hub, fetched when it is needed)")
-        elif models[name].fetched(settings.home):
-            folder = models[name].folder(settings.home)
-            changed = [file.path for file in models[name].files if sha256(folder / file.path) != file.sha256]
-            if changed:
-                yield Finding(
-                    what, "fail", f"{name} is damaged: {', '.join(changed)}",
-                    f"Delete {folder} and run `anaphora models fetch {name}`.",
-                )  # fmt: skip
+        fetch = f"Run `anaphora models fetch {name}`."
+        if model := models.get(name):
+            folder = model.folder(settings.home)
+            if not model.fetched(settings.home):
+                yield Finding(what, "fail", f"{name} is not fetched ({model.size / 1e6:.0f} MB)", fetch)
+            elif changed := [file.path for file in model.files if sha256(folder / file.path) != file.sha256]:
+                remedy = f"Delete {folder} and run `anaphora models fetch {name}`."
+                yield Finding(what, "fail", f"{name} is damaged: {', '.join(changed)}", remedy)
             else:
                 yield Finding(what, "ok", name)
+        elif hub_reference(name):
+            yield Finding(what, "fail", f"{name} is not fetched", fetch)
+        elif Path(name).expanduser().exists():
+            yield Finding(what, "ok", f"{name} (a folder)")
+        elif reason := unreachable():
+            remedy = "Unless it was fetched from the hub before, name one that `anaphora models` lists, or a folder."
+            problem = f"{name} is no registered name and no folder, and of the hub: {reason}"
+            yield Finding(what, "warn", problem, remedy)
         else:
-            yield Finding(
-                what, "fail", f"{name} is not fetched ({models[name].size / 1e6:.0f} MB)",
-                f"Run `anaphora models fetch {name}`.",
-            )  # fmt: skip
+            yield Finding(what, "ok", f"{name} (from the hub, fetched when it is needed)")
 
 
 def check_rewriter(settings: Settings) -> Iterator[Finding]:
@@ -414,12 +406,8 @@ def _remote(settings: Settings) -> Finding:
     rewriting = settings.rewriter.model_name if settings.rewriter.kind != "none" else ""
     for setting, name in (("llm", "" if llm.server else llm.asked_name), ("rewriter", rewriting)):
         if name and name not in engine.listed:
-            return Finding(
-                "answers",
-                "fail",
-                f"{address} has no model {name!r}",
-                f"Set {setting}.model_name to one of {', '.join(engine.listed)}.",
-            )
+            remedy = f"Set {setting}.model_name to one of {', '.join(engine.listed)}."
+            return Finding("answers", "fail", f"{address} has no model {name!r}", remedy)
     try:
         return Finding("answers", "ok", f"{engine.model} at {address}, {_pace(llm, engine)}")
     except httpx.HTTPError as error:

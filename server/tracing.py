@@ -14,6 +14,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
@@ -31,7 +32,8 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
-        self.turns = Counter("anaphora_turns", "Turns by how they ended.", ["status"], registry=registry)
+        counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
+        self.turns = counter("anaphora_turns", "Turns by how they ended.", ["status"])
         self.stage_seconds = Histogram(
             "anaphora_turn_stage_seconds",
             "Seconds of a turn by stage; first_token and total count from its beginning, waiting left out.",
@@ -39,24 +41,18 @@ class Metrics:
             buckets=_SECONDS,
             registry=registry,
         )
-        self.tokens = Counter("anaphora_tokens", "Tokens read and written by the model.", ["kind"], registry=registry)
-        self.dropped_citations = Counter(
-            "anaphora_citations_dropped", "Markers removed because they cited nothing.", registry=registry
+        self.tokens = counter("anaphora_tokens", "Tokens read and written by the model.", ["kind"])
+        self.dropped_citations = counter("anaphora_citations_dropped", "Markers removed because they cited nothing.")
+        self.unsupported = counter("anaphora_unsupported_sentences", "Sentences without support in what they cite.")
+        self.rewrites = counter("anaphora_rewrites", "Rewrites by decision.", ["decision"])
+        self.errors = counter("anaphora_errors", "Turns that ended in an error, by code.", ["code"])
+        self.store_failures = counter(
+            "anaphora_store_failures", "Turns that could not be stored, such as on a full disk."
         )
-        self.unsupported = Counter(
-            "anaphora_unsupported_sentences", "Sentences without support in what they cite.", registry=registry
-        )
-        self.rewrites = Counter("anaphora_rewrites", "Rewrites by decision.", ["decision"], registry=registry)
-        self.errors = Counter("anaphora_errors", "Turns that ended in an error, by code.", ["code"], registry=registry)
-        self.store_failures = Counter(
-            "anaphora_store_failures", "Turns that could not be stored, such as on a full disk.", registry=registry
-        )
-        self.running = Gauge("anaphora_turns_running", "Turns that are being answered now.", registry=registry)
-        self.waiting = Gauge("anaphora_turns_waiting", "Turns that wait for their place now.", registry=registry)
-        self.refused = Counter("anaphora_turns_turned_away", "Turns refused: the queue was full.", registry=registry)
-        self.requests = Counter(
-            "anaphora_http_requests", "HTTP requests by route and status.", ["route", "status"], registry=registry
-        )
+        self.running = gauge("anaphora_turns_running", "Turns that are being answered now.")
+        self.waiting = gauge("anaphora_turns_waiting", "Turns that wait for their place now.")
+        self.refused = counter("anaphora_turns_turned_away", "Turns refused: the queue was full.")
+        self.requests = counter("anaphora_http_requests", "HTTP requests by route and status.", ["route", "status"])
 
     def exposition(self) -> bytes:
         """Everything in Prometheus' text format."""

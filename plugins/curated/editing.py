@@ -22,7 +22,8 @@ from server.chat.base import (
     requires,
     run_blocking,
 )
-from server.chat.reviews import PassageMark, ReviewService
+from server.chat.reviews import ReviewService
+from server.store.reviewed import PassageMark
 
 MOST = 500
 """Answers of one collection: each question is compared with all of them."""

@@ -122,9 +122,7 @@ class CollectionService(ServiceBase):
             # A file of that name may come beside it.
             file = f"{stem}-{ending}" if f".{ending}" in endings else f"{stem}{dot}{ending}"
         ownership = await self._made(name, "")
-        allowed = self.core.limits.quota(self.principal, "stored_mb") << 20
-        used = await self._read(collection_rows.uploaded_bytes, ownership.owner, (name, file)) if allowed else 0
-        room = Room(used, allowed) if allowed else None
+        room = await self._room(name, file)
         keep = partial(uploads.unpack, suffixes=endings) if packed else uploads.keep
         stored, sizes = await asyncio.to_thread(keep, name, file, content, room)
         await self._write(collection_rows.remember_uploads, name, file, sizes, ownership)
@@ -276,6 +274,12 @@ class CollectionService(ServiceBase):
         await self._write(collection_rows.forget_sources, name)
         await self._write(collection_rows.forget_uploads, name)
         await self._write(collection_rows.forget_in_plugins, name)
+
+    async def _room(self, name: str, file: str) -> Room | None:
+        """Return what whoever acts has stored and may store, but for the file to be replaced; None without a limit."""
+        allowed = self.core.limits.quota(self.principal, "stored_mb") << 20
+        used = await self._read(collection_rows.uploaded_bytes, self.principal.id, (name, file)) if allowed else 0
+        return Room(used, allowed) if allowed else None
 
     async def _submit(
         self, kind: JobKind, name: str, ownership: Ownership, work: Callable[..., Iterable[FileResult]], **how: Any

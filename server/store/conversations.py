@@ -119,7 +119,9 @@ def search(connection: Connection, query: str, limit: int, offset: int, who: Pri
     ]
 
 
-def change(connection: Connection, conversation_id: str, who: Principal, **values: str) -> ConversationSummary | None:
+def change(
+    connection: Connection, conversation_id: str, who: Principal, /, **values: str
+) -> ConversationSummary | None:
     """Give it another `title` or the `model` that answers from now on; None if there is none to be seen."""
     connection.execute(update(CONVERSATIONS).where(_seen(conversation_id, who)).values(values))
     return summary(connection, conversation_id, who)

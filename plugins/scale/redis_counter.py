@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from server.chat.limits import Counter, OwnCounter
+from server.chat.limits import Counter
 from text.modules import need_extra
 
 if TYPE_CHECKING:
@@ -29,15 +29,15 @@ AGAIN_SECONDS = 5.0
 
 
 class RedisCounter(Counter):
-    """A `server.chat.limits.Counter` by its URL; `own` counts while it does not answer. Raises MissingExtra."""
+    """A Redis by its URL; this process counts while it does not answer. Raises MissingExtra."""
 
-    def __init__(self, url: str, own: OwnCounter) -> None:
+    def __init__(self, url: str) -> None:
         need_extra("redis", "Counting in a Redis", "redis")
         from limits.aio.storage import RedisStorage
         from limits.aio.strategies import FixedWindowRateLimiter
         from redis.asyncio import ConnectionPool
 
-        self._own = own
+        super().__init__()
         self._ask_again = 0.0
         self._pool = ConnectionPool.from_url(url)
         options: dict[str, Any] = {"connection_pool": self._pool, "key_prefix": "anaphora"}
@@ -49,7 +49,7 @@ class RedisCounter(Counter):
         from limits.errors import StorageError
 
         if time.monotonic() < self._ask_again:
-            return await self._own.count(work)
+            return await super().count(work)
         try:
             async with asyncio.timeout(REDIS_SECONDS):
                 result = await work(self._shared)
@@ -58,7 +58,7 @@ class RedisCounter(Counter):
                 log.warning("the Redis of limits.store does not answer (%s); this process counts by itself", error)
             self.problem = "The Redis that counts what each may use does not answer; every server counts alone."
             self._ask_again = time.monotonic() + AGAIN_SECONDS
-            return await self._own.count(work)
+            return await super().count(work)
         self.problem = ""
         return result
 

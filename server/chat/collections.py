@@ -271,9 +271,7 @@ class CollectionService(ServiceBase):
         for delete_documents in parts("delete_documents"):
             await run_blocking(partial(delete_documents, self.core.settings.home, name))
         await asyncio.to_thread(self.core.uploads.remove_all, name)
-        await self._write(collection_rows.forget_sources, name)
-        await self._write(collection_rows.forget_uploads, name)
-        await self._write(collection_rows.forget_in_plugins, name)
+        await self._write(collection_rows.forget, name)
 
     async def _room(self, name: str, file: str) -> Room | None:
         """Return what whoever acts has stored and may store, but for the file to be replaced; None without a limit."""
@@ -396,7 +394,7 @@ class CollectionService(ServiceBase):
 
     def _embed_later(self, name: str, ownership: Ownership, again: bool = False) -> None:
         """Let a job embed the passages that only words find, unless there is one that will, or `again`."""
-        if again or not self.core.database.read_blocking(jobs.unfinished_of_kind, name, "embed"):
+        if again or not self.core.database.read_blocking(jobs.working_on, name, "embed"):
             self._submit_blocking("embed", name, ownership, self._work_embed)
 
     def _work_embed(self, progress: JobProgress, name: str) -> list[FileResult]:

@@ -12,7 +12,6 @@ import asyncio
 import logging
 import math
 import time
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -126,32 +125,22 @@ class PrincipalLimits:
 
     def _open(self) -> Counter:
         if self._counter is None:
-            self._counter = own = OwnCounter()
             scheme = self._settings.store.partition(":")[0]
-            if scheme != "memory":
+            if scheme == "memory":
+                self._counter = Counter()
+            else:
                 opened = load_plugin("anaphora.counters", scheme, kind="counter", builtin=("memory",))
-                self._counter = opened(self._settings.store, own)
+                self._counter = opened(self._settings.store)
         return self._counter
 
 
-class Counter(ABC):
-    """Where requests and tokens are counted; `problem` is why this process counts by itself although it should not."""
+class Counter:
+    """Counts requests and tokens in this process.
+
+    A plugin's counts elsewhere; its `problem` is why it counts in this process meanwhile.
+    """
 
     problem = ""
-
-    @abstractmethod
-    async def count(self, work: Callable[[FixedWindowRateLimiter], Awaitable[T]]) -> T:
-        """Return the result of `work` on the counters."""
-
-    async def look(self) -> None:  # noqa: B027 (most have nothing to ask)
-        """Ask whether the counters answer, and set `problem`."""
-
-    async def close(self) -> None:  # noqa: B027
-        """Let go of the connections."""
-
-
-class OwnCounter(Counter):
-    """Counts in this process."""
 
     def __init__(self) -> None:
         from limits.aio.storage import MemoryStorage
@@ -161,12 +150,19 @@ class OwnCounter(Counter):
         self._wall = time.time() - time.monotonic()
 
     async def count(self, work: Callable[[FixedWindowRateLimiter], Awaitable[T]]) -> T:
+        """Return the result of `work` on the counters."""
         wall = time.time() - time.monotonic()
         if wall < self._wall - _CLOCK_SECONDS:
             # The clock was set back: what was counted would lie in the future, and stand until that has come.
             await self._limiter.storage.reset()
         self._wall = wall
         return await work(self._limiter)
+
+    async def look(self) -> None:
+        """Ask whether the counters answer, and set `problem`."""
+
+    async def close(self) -> None:
+        """Let go of the connections."""
 
 
 def _reached(allowed: str, setting: str, seconds: int) -> LimitReached:

@@ -163,12 +163,8 @@ class ReviewService(ServiceBase):
 
     async def _detail(self, turn: StoredTurn) -> ReviewDetail:
         def read(connection: Connection) -> ReviewDetail:
-            who, conversation = self.principal, turn.conversation_id
-            before = (
-                turns.history(connection, conversation, who, before=turn.id, limit=HISTORY)
-                if conversation
-                else turns.history_of_visitor(connection, turn.id, who, HISTORY)
-            )
+            place = turn.conversation_id
+            before = turns.history(connection, place, self.principal, before=turn.id, limit=HISTORY)
             return ReviewDetail(
                 turn=turn,
                 history=before.messages,

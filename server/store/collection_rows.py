@@ -17,9 +17,9 @@ from server.store.schema import SOURCES, UPLOADS, erased_tables, put
 from text.files import path_text
 
 
-def forget_in_plugins(connection: Connection, collection: str) -> None:
-    """Forget what plugins keep about a collection."""
-    for table in erased_tables():
+def forget(connection: Connection, collection: str) -> None:
+    """Forget the sources and uploads of a collection, and what plugins keep about it."""
+    for table in (SOURCES, UPLOADS, *erased_tables()):
         connection.execute(delete(table).where(table.c.collection == collection))
 
 
@@ -39,10 +39,9 @@ def uploaded_bytes(connection: Connection, owner: str, but: tuple[str, str]) -> 
     return int(connection.scalar(select(func.sum(UPLOADS.c.bytes)).where(*others)) or 0)
 
 
-def forget_uploads(connection: Connection, collection: str, name: str | None = None) -> None:
-    """Forget an upload, those of an archive of that name, or every one of a collection."""
-    that = UPLOADS.c.collection == collection if name is None else _named(collection, name)
-    connection.execute(delete(UPLOADS).where(that))
+def forget_uploads(connection: Connection, collection: str, name: str) -> None:
+    """Forget an upload, or those of an archive of that name."""
+    connection.execute(delete(UPLOADS).where(_named(collection, name)))
 
 
 def _named(collection: str, name: str) -> ColumnElement[bool]:

@@ -76,15 +76,11 @@ def detail(connection: Connection, conversation_id: str, who: Principal) -> Conv
 
 def _period(word: str) -> tuple[float, float] | None:
     """Return when the day or month that a word names begins and ends, as seconds since 1970."""
+    if not re.fullmatch(r"\d{4}-\d{2}(-\d{2})?", word, re.ASCII):
+        return None
     try:
-        if re.fullmatch(r"\d{4}-\d{2}-\d{2}", word, re.ASCII):
-            start = datetime.strptime(word, "%Y-%m-%d")
-            end = start + timedelta(days=1)
-        elif re.fullmatch(r"\d{4}-\d{2}", word, re.ASCII):
-            start = datetime.strptime(word, "%Y-%m")
-            end = (start + timedelta(days=32)).replace(day=1)
-        else:
-            return None
+        start = datetime.fromisoformat(f"{word}-01"[:10])
+        end = start + timedelta(days=1) if len(word) == 10 else (start + timedelta(days=32)).replace(day=1)
         return start.timestamp(), end.timestamp()
     except (ValueError, OverflowError):
         return None

@@ -98,10 +98,10 @@ def cancel(connection: Connection, job_id: str) -> None:
     connection.execute(its.values(state="cancelled", updated=time.time(), message="Cancelled."))
 
 
-def working_on(connection: Connection, collection: str) -> list[str]:
-    """The ids of the jobs on a collection that wait or run, oldest first."""
-    its = select(JOBS.c.id).where(JOBS.c.collection == collection, _OPEN)
-    return list(connection.scalars(its.order_by(JOBS.c.n)))
+def working_on(connection: Connection, collection: str, kind: JobKind | None = None) -> list[str]:
+    """The ids of the jobs (of a kind) on a collection that wait or run, oldest first."""
+    its = select(JOBS.c.id).where(JOBS.c.collection == collection, _OPEN).order_by(JOBS.c.n)
+    return list(connection.scalars(its.where(JOBS.c.kind == kind) if kind else its))
 
 
 def begun_by(connection: Connection, runners: Collection[str]) -> list[tuple[str, str]]:
@@ -128,12 +128,6 @@ def listing(connection: Connection, collection: str | None, who: Principal, limi
     if collection is not None:
         wanted = wanted.where(JOBS.c.collection == collection)
     return [_job(row) for row in connection.execute(wanted).mappings()]
-
-
-def unfinished_of_kind(connection: Connection, collection: str, kind: JobKind) -> list[str]:
-    """Return the ids of a collection's jobs of this kind that have not finished."""
-    wanted = select(JOBS.c.id).where(JOBS.c.collection == collection, JOBS.c.kind == kind, _OPEN)
-    return list(connection.scalars(wanted))
 
 
 def cut_short(connection: Connection) -> list[str]:

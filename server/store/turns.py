@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -211,24 +211,27 @@ def cited_most(connection: sa.Connection, collection: str, since: float) -> list
 
 
 def history(
-    connection: sa.Connection, conversation_id: str, who: Principal, *, before: str | None, limit: int
+    connection: sa.Connection, conversation_id: str | None, who: Principal, *, before: str | None, limit: int
 ) -> Conversation:
     """Return the newest `limit` messages of a conversation, oldest first, as filtered by `history_for_model`.
 
-    It is what the turn `before` follows, or all that is shown. A question that got no answer counts as
-    asked; a turn that is still being answered does not count.
+    It is what the turn `before` follows, or all that is shown; without a conversation what the visitor of a web site
+    asked before that turn. A question that got no answer counts as asked; a turn that is still being answered does not
+    count.
     """
-    wanted = {"conversation": conversation_id, "turn": before, "limit": limit}
-    rows = connection.execute(_said(who, bool(before)), wanted).all()
-    messages = _messages((row.question, _borne_out(row)) for row in reversed(rows))
+    if conversation_id is None:
+        turns = of_visitor(connection, before or "", who, 1 + limit)[:-1]
+        exchanges = [(turn.question, answer_for_history(turn)) for turn in turns]
+    else:
+        wanted = {"conversation": conversation_id, "turn": before, "limit": limit}
+        rows = connection.execute(_said(who, bool(before)), wanted).all()
+        exchanges = [(row.question, _borne_out(row)) for row in reversed(rows)]
+    messages = list[Message]()
+    for question, answer in exchanges:
+        messages.append(Message("user", question))
+        if answer:
+            messages.append(Message("assistant", answer))
     return history_for_model(messages[-limit:] if limit else ())
-
-
-def history_of_visitor(connection: sa.Connection, turn_id: str, who: Principal, limit: int) -> Conversation:
-    """Return the newest `limit` messages before a turn of a visitor, oldest first."""
-    before = of_visitor(connection, turn_id, who, 1 + limit)[:-1]
-    exchanges = ((turn.question, answer_for_history(turn)) for turn in before)
-    return history_for_model(_messages(exchanges)[-limit:] if limit else ())
 
 
 def answer_for_history(turn: StoredTurn) -> str:
@@ -244,15 +247,6 @@ def _borne_out(row: sa.Row[Any]) -> str:
 def is_doubted(ending: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
     """Whether an answer said itself that it may not answer."""
     return sa.cast(json_text(ending, "doubted"), sa.Text).in_(("1", "true"))
-
-
-def _messages(exchanges: Iterable[tuple[str, str]]) -> list[Message]:
-    messages = list[Message]()
-    for question, answer in exchanges:
-        messages.append(Message("user", question))
-        if answer:
-            messages.append(Message("assistant", answer))
-    return messages
 
 
 @lru_cache(100)

@@ -12,7 +12,6 @@ import asyncio
 import logging
 import math
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar, get_args
@@ -175,16 +174,16 @@ class QueueSlot:
     def __init__(self, admission: Admission, owner: str) -> None:
         self._admission = admission
         self.owner = owner
-        self._turn = asyncio.get_running_loop().create_future()
+        self.turn = asyncio.get_running_loop().create_future()
         self.started = 0.0
 
     async def wait(self) -> None:
         """Until the turn may run."""
-        await self._turn
+        await self.turn
 
     def release(self) -> None:
         """Give the place to the next; safe to call again."""
-        self._admission._release(self)
+        self._admission.release(self)
 
 
 QUEUE_LENGTH = 32
@@ -197,52 +196,46 @@ class Admission:
     def __init__(self, concurrent: int, metrics: Metrics) -> None:
         self._concurrent = concurrent
         self._metrics = metrics
-        self._running: set[QueueSlot] = set()
-        self._waiting: deque[QueueSlot] = deque()
+        self._slots: list[QueueSlot] = []
+        """As they came: the first `concurrent` run."""
         self._typical_seconds = 5.0
 
     def enter(self, owner: str = "", at_most: int = 0) -> QueueSlot:
         """Take a place, of which one owner has so many `at_most`; 0 is no limit. Raises QueueFull, LimitReached."""
-        own = sum(ticket.owner == owner for ticket in (*self._running, *self._waiting)) if at_most else 0
+        own = sum(slot.owner == owner for slot in self._slots)
         if at_most and own >= at_most:
             raise LimitReached(
                 f"{own} questions of yours are being answered, and {at_most} at once are allowed "
                 "(limits.concurrent_turns).",
                 retry_after=max(1, math.ceil(self._typical_seconds)),
             )
-        ticket = QueueSlot(self, owner)
-        if len(self._running) < self._concurrent:
-            self._start(ticket)
-        elif len(self._waiting) < QUEUE_LENGTH:
-            self._waiting.append(ticket)
-        else:
+        waiting = len(self._slots) - self._concurrent
+        if waiting >= QUEUE_LENGTH:
             self._metrics.refused.inc()
-            rounds = (len(self._waiting) + 1) / self._concurrent
+            rounds = (waiting + 1) / self._concurrent
             raise QueueFull(
-                f"{len(self._running)} questions are being answered and {len(self._waiting)} wait already.",
+                f"{self._concurrent} questions are being answered and {waiting} wait already.",
                 retry_after=max(1, min(120, math.ceil(rounds * self._typical_seconds))),
             )
-        self._count()
-        return ticket
+        slot = QueueSlot(self, owner)
+        self._slots.append(slot)
+        self._serve()
+        return slot
 
-    def _start(self, ticket: QueueSlot) -> None:
-        ticket.started = time.monotonic()
-        self._running.add(ticket)
-        ticket._turn.set_result(None)
+    def release(self, slot: QueueSlot) -> None:
+        """Take a place back; one that is given back already stays so."""
+        if slot in self._slots:
+            self._slots.remove(slot)
+            if slot.started:
+                self._typical_seconds += 0.2 * (time.monotonic() - slot.started - self._typical_seconds)
+            self._serve()
 
-    def _release(self, ticket: QueueSlot) -> None:
-        if ticket in self._running:
-            self._running.remove(ticket)
-            self._typical_seconds += 0.2 * (time.monotonic() - ticket.started - self._typical_seconds)
-        elif ticket in self._waiting:
-            self._waiting.remove(ticket)
-        while self._waiting and len(self._running) < self._concurrent:
-            following = self._waiting.popleft()
-            # Its reader may have been cancelled without giving the place back yet.
-            if not following._turn.done():
-                self._start(following)
-        self._count()
-
-    def _count(self) -> None:
-        self._metrics.running.set(len(self._running))
-        self._metrics.waiting.set(len(self._waiting))
+    def _serve(self) -> None:
+        for slot in self._slots[: self._concurrent]:
+            # The reader of one may have been cancelled without giving the place back yet.
+            if not slot.turn.done():
+                slot.started = time.monotonic()
+                slot.turn.set_result(None)
+        waiting = max(0, len(self._slots) - self._concurrent)
+        self._metrics.running.set(len(self._slots) - waiting)
+        self._metrics.waiting.set(waiting)

@@ -26,9 +26,18 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import Scope
 
 from server.api.dependencies import Service
-from server.chat import Action, ChatService, NotFound, ReplayChanges, RunGroup, Trace, Unavailable
+from server.chat import (
+    Action,
+    ChatService,
+    NotFound,
+    ReplayChanges,
+    RunGroup,
+    Trace,
+    Unavailable,
+    calls,
+    differences,
+)
 from server.plugins import workbench_files
-from server.tracing import calls, differences
 from text.languages import gettext, message, spoken, words
 from text.modules import MissingExtra
 from ui.safe_html import LONGEST, render_markdown

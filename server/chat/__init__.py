@@ -31,6 +31,8 @@ from server.store.records import Job as Job
 from server.store.records import Rating as Rating
 from server.store.records import StoredTurn as StoredTurn
 from server.store.records import Trace as Trace
+from server.tracing import calls as calls
+from server.tracing import differences as differences
 from server.turn.citations import reading_numbers as reading_numbers
 from server.turn.events import CitationEvent as CitationEvent
 from server.turn.events import DoneEvent as DoneEvent

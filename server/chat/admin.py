@@ -103,7 +103,9 @@ class AdminService(ServiceBase):
         home = self.core.settings.home
         if name:
             await self.run("rewriters", name)
-        await self.account("run.promote" if name else "run.rollback", f"rewriters/{name}".rstrip("/"))
+            await self.account("run.promote", f"rewriters/{name}")
+        else:
+            await self.account("run.rollback", "rewriters")
         try:
             return await asyncio.to_thread(lambda: runs.promote(home, name) if name else runs.rollback(home))
         except RunError as error:

@@ -98,13 +98,12 @@ def track_progress(folder: Path) -> Iterator[None]:
     from filelock import FileLock, Timeout
 
     folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / LOCK)
     try:
-        lock.acquire(timeout=0)
+        lock = FileLock(folder / LOCK).acquire(timeout=0)
     except Timeout:
         yield
         return
-    try:
+    with lock:
         file = _ProgressFile(folder)
         token = _ACTIVE.set((*_ACTIVE.get(), file))
         try:
@@ -119,8 +118,6 @@ def track_progress(folder: Path) -> Iterator[None]:
             file.end("done")
         finally:
             _ACTIVE.reset(token)
-    finally:
-        lock.release()
 
 
 def progress_reporter() -> Report:

@@ -257,9 +257,8 @@ class Call:
             self.span.set_attribute(_JSON + name, _dumped(value))
 
     def _set_side(self, side: str, value: Json) -> None:
-        is_text = isinstance(value, str)
-        self.span.set_attribute(f"{side}.value", value if isinstance(value, str) else _dumped(value))
-        self.span.set_attribute(f"{side}.mime_type", "text/plain" if is_text else "application/json")
+        text, kind = (value, "text/plain") if isinstance(value, str) else (_dumped(value), "application/json")
+        self.span.set_attributes({f"{side}.value": text, f"{side}.mime_type": kind})
 
     def _set_document(self, prefix: str, passage: Mapping[str, Any]) -> None:
         set_attribute = self.span.set_attribute

@@ -15,7 +15,7 @@ from urllib.parse import quote as percent
 import regex
 
 from rewriter.protocol import Conversation
-from server.turn.citations import CitationParser, HeaderFilter, Marker, PreambleFilter, RefusalFilter, ThoughtFilter
+from server.turn.citations import CitationParser, DenialFilter, HeaderFilter, Marker, RefusalFilter, ThoughtFilter
 from server.turn.events import AnswerKind, CitationEvent, Evidence, SupportEvent, TokenEvent
 from server.turn.models import examples
 from server.turn.quote_shapes import LEADS_IN, following_block, list_topic, quote_text
@@ -162,7 +162,7 @@ class AnswerReader:
         self._scorer = SupportScorer(evidence, language)
         self._refusal = RefusalFilter()
         self._thoughts = ThoughtFilter()
-        self._preamble = PreambleFilter(_echoes(evidence))
+        self._denial = DenialFilter(_echoes(evidence))
         self._headers = HeaderFilter(evidence)
         texts = [passage.text for passage in evidence]
         self._parser = CitationParser(self._evidence, lambda words: any(words in text for text in texts))
@@ -189,7 +189,7 @@ class AnswerReader:
         """Whether the model declined before it said anything of substance: nothing more is worth reading."""
         shown_words = self._shown.split() if self._shown.isascii() else words(self._shown)
         token = self._refusal.found and not self._citations and len(shown_words) < 6
-        return token or self._preamble.refused
+        return token or self._denial.refused
 
     @property
     def repeating(self) -> bool:
@@ -210,8 +210,8 @@ class AnswerReader:
         """The events that were waiting for the end of the text; `whole` tells whether the model came to its end."""
         self._whole = whole
         last_text = self._refusal.feed(self._thoughts.finish()) + self._refusal.finish()
-        rest = self._filtered(last_text) + self._preamble.feed(self._headers.finish())
-        self._read(self._parser.feed(rest + self._preamble.finish()))
+        rest = self._filtered(last_text) + self._denial.feed(self._headers.finish())
+        self._read(self._parser.feed(rest + self._denial.finish()))
         self._read(self._parser.finish())
         self._judge(self._tracker.finish())
         self._leave_uncited()
@@ -286,7 +286,7 @@ class AnswerReader:
         return Answer(self._shown, self._citations, self._support, self._parser.dropped, self.refused)
 
     def _filtered(self, text: str) -> str:
-        return self._preamble.feed(self._headers.feed(text))
+        return self._denial.feed(self._headers.feed(text))
 
     def _read(self, pieces: Iterable[str | Marker]) -> None:
         for piece in pieces:

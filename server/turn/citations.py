@@ -15,10 +15,8 @@ depends on the joined input, not on where it was cut; their caller chooses the t
 - `ThoughtFilter`: models that think first write `<think>…</think>`, where their server does not keep it apart.
 - `RefusalFilter`: a model is instructed to write `<cannot_answer>` when the evidence lacks the answer. Models write it
   with other brackets or none, in any case, in bold, in quotes, with a blank for the underscore.
-- `PreambleFilter`: asked whether the passages state the answer (which makes them refuse far more honestly), small
-  models like to say so: "Yes, the passages state the answer to this question." Such a sentence is cut. Its opposite,
-  "The passages do not contain …", is a refusal in other words. So is a sentence that the instructions gave as an
-  example.
+- `DenialFilter`: "The passages do not contain …" is a refusal in other words. So is a sentence that the instructions
+  gave as an example.
 - `HeaderFilter`: small models copy the line a passage begins with, which says nothing.
 """
 
@@ -358,10 +356,6 @@ _SAYS = (
     r"(?:states?|contains?|answers?|provides?|mentions?|includes?|tells?|says?|gives?|specif(?:y|ies)|address(?:es)?)"
 )
 _REST = r"[^.:!?\n\[]{0,160}"
-_AFFIRMS = regex.compile(
-    rf"\W{{0,8}}(?:yes\b[,.;:!]?\s*)?(?:{_PASSAGES})\s+(?:do(?:es)?\s+)?{_SAYS}\s+(?:the|an|this|that)\s+answer{_REST}[.:!]\s*",
-    regex.IGNORECASE,
-)
 # What only one turn knows goes into a named list: regex keeps hundreds of the patterns that it has compiled.
 _ECHO = r"[\W\d]{0,8}\L<echoes>"
 _HEADER = r"[ \t]*\[\d{1,3}\][ \t]*\L<headers>[ \t]*\n"
@@ -373,8 +367,8 @@ _DENIES = regex.compile(
 )
 
 
-class PreambleFilter:
-    """Takes the beginning of a streamed answer and passes the rest on; only what may be such a sentence waits.
+class DenialFilter:
+    """Takes the beginning of a streamed answer and passes the rest on; only what may be a denial waits.
 
     The joined output does not depend on where the text was cut. `echoes` are sentences that no answer to this question
     can be.
@@ -384,46 +378,29 @@ class PreambleFilter:
         patterns = [regex.compile(_ECHO, regex.IGNORECASE, cache_pattern=False, echoes=echoes)] if echoes else []
         self._denials = (_DENIES, *patterns)
         self._held = ""
-        self._decided = False
+        self._passed = False
         self.refused = False
         """Whether the answer begins with a denial that the passages have it, or an echo; nothing comes out then."""
 
     def feed(self, text: str) -> str:
         """Take the next piece in; what can be shown comes out."""
-        released = []
-        for char in text:
-            if self._decided:
-                released.append("" if self.refused else char)
-            else:
-                self._held += char
-                released.append(self._decide())
-        return "".join(released)
+        return "".join(map(self._take, text))
 
     def finish(self) -> str:
-        """The text has ended: what was held back comes out, unless it is such a sentence."""
-        if self._decided:
-            return ""
-        self._decided = True
+        """The text has ended: what was held back comes out."""
         held, self._held = self._held, ""
-        if self._denied(held):
-            self.refused = True
-            return ""
         return held
 
-    def _decide(self) -> str:
-        if self._denied(self._held):
-            self._decided = self.refused = True
-            return ""
-        if (match := _AFFIRMS.match(self._held)) and match.end() < len(self._held):
-            self._decided = True
-            return self._held[match.end() :]
-        if any(pattern.fullmatch(self._held, partial=True) for pattern in (_AFFIRMS, *self._denials)):
-            return ""
-        self._decided = True
-        return self._held
-
-    def _denied(self, held: str) -> bool:
-        return any(pattern.match(held) for pattern in self._denials)
+    def _take(self, char: str) -> str:
+        if self._passed or self.refused:
+            return char if self._passed else ""
+        self._held += char
+        if any(pattern.match(self._held) for pattern in self._denials):
+            self.refused, self._held = True, ""
+        elif not any(pattern.fullmatch(self._held, partial=True) for pattern in self._denials):
+            self._passed = True
+            return self.finish()
+        return ""
 
 
 class HeaderFilter:

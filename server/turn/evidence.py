@@ -432,7 +432,7 @@ def _likeliest(quotes: Sequence[Support], runs: _Runs, most: int, *, first: Supp
 
 def _may_join(quote: Support, chosen: Sequence[Support]) -> bool:
     count = sum(support.n == quote.n for support in chosen)
-    return count < PER_PASSAGE and not any(other.quote == quote.quote or _overlap(other, quote) for other in chosen)
+    return count < PER_PASSAGE and not any(other.quote == quote.quote or other.overlaps(quote) for other in chosen)
 
 
 class _Runs:
@@ -526,7 +526,3 @@ def quotable_sentences(
                 if place not in by_place or by_place[place][0] < score:
                     by_place[place] = score, quote
     return sorted(by_place.values(), key=lambda pair: (-pair[0], pair[1].n, pair[1].start))
-
-
-def _overlap(first: Support, other: Support) -> bool:
-    return first.n == other.n and first.start < other.end and other.start < first.end

@@ -396,7 +396,7 @@ def finished(
     shaped = list[Support]()
     for quote in quotes:
         whole = shape(wordings, replace(quote, key=None) if doubted else quote, places[quote.n], doubted=doubted)
-        if not any(one.n == whole.n and one.start < whole.end and whole.start < one.end for one in shaped):
+        if not any(whole.overlaps(other) for other in shaped):
             shaped.append(whole)
     return shaped
 

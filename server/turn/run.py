@@ -187,13 +187,12 @@ class TurnEngine:
     def _run_parts(self, turn: Turn, plan: SearchPlan, parts: tuple[QuestionPart, ...]) -> AsyncGenerator[Event, None]:
         """Run each part of a question as a turn of its own and merge their events."""
         numbers = dict[str, int]()
-        request = turn.request
         runs = [
             self.run(
                 replace(
-                    request,
+                    turn.request,
                     question=part.text,
-                    conversation=conversation_before(request.conversation, plan, parts[0], part),
+                    conversation=conversation_before(turn.request.conversation, plan, parts[0], part),
                     turn_id=turn.turn_id,
                     split_questions=False,
                 ),
@@ -215,13 +214,12 @@ class Turn:
         search: TurnSearch,
         numbers: dict[str, int] | None,
     ) -> None:
-        self.house = settings.answer.house.get(request.collection, NO_HOUSE)
-        self.request = replace(request, conversation=without_addition(request.conversation, self.house.refusal))
+        house = settings.answer.house.get(request.collection, NO_HOUSE)
+        # A part that is refused is no refusal of the whole.
+        self.house = house if numbers is None else house.model_copy(update={"refusal": ""})
+        self.request = replace(request, conversation=without_addition(request.conversation, house.refusal))
         self.watch = Stopwatch()
         self.turn_id = request.turn_id or uuid.uuid4().hex
-        if numbers is not None:
-            # A part that is refused is no refusal of the whole.
-            self.house = self.house.model_copy(update={"refusal": ""})
         ids = (self.turn_id, request.conversation_id)
         self.reply = Reply(settings, request.question, models, self.watch, ids, self.house)
         self.reply.said = answers_to_others(self.request.conversation, request.question)
@@ -231,7 +229,7 @@ class Turn:
         self._numbers = numbers
         self._hits: tuple[list[Hit], bool] | None = None
         self._opening: asyncio.Task[Searchable] | None = None
-        self._searched: Searchable | None = None
+        self._searched: Searchable
 
     async def plan(self) -> SearchPlan:
         """Rewrite the question and build its query variants. Open the collection meanwhile."""
@@ -253,7 +251,6 @@ class Turn:
         if not answerers or self._numbers is not None:
             return None
         request, searched, models = self.request, self._searched, self._models
-        assert searched is not None, "plan() opens the collection"
         with self.watch.begin("written") as step:
             answers = (answerer(request, plan, searched, models) for answerer in answerers)
             answer = await run_blocking(lambda: next(filter(None, answers), None), lambda: "search")
@@ -285,13 +282,11 @@ class Turn:
         return self._hits
 
     def _find(self, plan: SearchPlan) -> tuple[list[Hit], bool]:
-        assert self._searched is not None, "plan() opens the collection"
         k = 2 * self._settings.retrieval.evidence
         return self._search.hits(self._searched, plan, self.watch, k=k, where=self.request.where)
 
     def select(self, plan: SearchPlan, hits: list[Hit], reranked: bool) -> Selection:
         """Number the evidence, decide whether to answer, and build the prompt or find the nearest sentences. Blocks."""
-        assert self._searched is not None, "plan() opens the collection"
         settings, models, request = self._settings, self._models, self.request
         budget = evidence_budget(request.question, settings.llm, models.style, self.house)
         # More than a model reads: it gets the sentences of these that match the question.
@@ -328,7 +323,6 @@ class Turn:
             asks = None
         unanswerable = unanswerable and reply.held < TOLD and not (nearest and plan.follows_doubt(request.conversation))
         quotes_alone = not passages or unanswerable or models.chat_model is None or asks is not None
-        quotes_first = not quotes_alone and models.style == "short"
         if unanswerable or (nearest == [] and not asks):
             reply.notice = unsupported_language_notice(request.question, settings.index)
         if quotes_alone:
@@ -347,7 +341,7 @@ class Turn:
             sufficient=odds.sufficient,
             house=self.house,
         )
-        return Selection(plan, passages, reranked, False, None, nearest, prompt, quotes_first)
+        return Selection(plan, passages, reranked, False, None, nearest, prompt, models.style == "short")
 
     def close(self) -> None:
         """Stop waiting for the collection."""

@@ -62,6 +62,10 @@ class Support:
     end: int
     key: tuple[int, int] | None = None
 
+    def overlaps(self, other: Support) -> bool:
+        """Whether both have a character of a passage in common."""
+        return self.n == other.n and self.start < other.end and other.start < self.end
+
 
 @dataclass(frozen=True, slots=True)
 class Judged:

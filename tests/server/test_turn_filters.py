@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from server.turn.citations import HeaderFilter, PreambleFilter, RefusalFilter
+from server.turn.citations import DenialFilter, HeaderFilter, RefusalFilter
 from server.turn.models import header
 from tests.server.turn_fakes import evidence
 
@@ -28,8 +28,8 @@ def shown(text: str, cuts: Sequence[int] = ()) -> tuple[str, bool]:
 
 
 def opened(text: str, cuts: Sequence[int] = (), echoes: Sequence[str] = ()) -> tuple[str, bool]:
-    """What is left of an answer without its preamble, and whether that was a refusal."""
-    opening = PreambleFilter(echoes)
+    """What is left of an answer behind its beginning, and whether that was a refusal."""
+    opening = DenialFilter(echoes)
     return fed(opening, text, cuts), opening.refused
 
 
@@ -114,20 +114,6 @@ def test_what_is_shown_is_never_taken_back(text: str) -> None:
     for char in text:
         out += refusal.feed(char)
         assert whole.startswith(out)
-
-
-@pytest.mark.parametrize(
-    "opening",
-    [
-        "Yes, the passages state the answer to this question. ",
-        "The passage contains the answer: ",
-        "Yes. The provided passages do answer this question.\n\n".replace(
-            "do answer this", "provide the answer to this"
-        ),
-    ],
-)
-def test_saying_that_the_answer_is_there_is_cut(opening: str) -> None:
-    assert opened(opening + "Ten weeks [1].") == ("Ten weeks [1].", False)
 
 
 @pytest.mark.parametrize(

@@ -215,18 +215,14 @@ class Call:
             return
         recorded, filled = list[dict[str, Json]](), dict[str, str]()
         for n, (role, message) in enumerate(messages):
-            texts = list[str]()
-            for part in parts_of(message):
-                text = self._clip(part.text)
-                texts.append(text)
-                entry = {"value": text, "expression": part.expression} if part.expression else {"literal": text}
+            parts = [(self._clip(part.text), part.expression) for part in parts_of(message)]
+            for text, expression in parts:
+                entry = {"value": text, "expression": expression} if expression else {"literal": text}
                 recorded.append({"message": n, "role": role, **entry})
-                if part.expression:
-                    filled[part.expression] = text
+            filled.update((expression, text) for text, expression in parts if expression)
             if self.recording.exports:
-                prefix = f"llm.input_messages.{n}"
-                self.span.set_attribute(f"{prefix}.message.role", role)
-                self.span.set_attribute(f"{prefix}.message.content", "".join(texts))
+                prefix, content = f"llm.input_messages.{n}.message", "".join(text for text, _ in parts)
+                self.span.set_attributes({f"{prefix}.role": role, f"{prefix}.content": content})
         self.span.set_attribute(_KIND, "LLM")
         self.span.set_attribute(_PROMPT, _dumped(recorded))
         if self.recording.exports and filled:
@@ -261,14 +257,11 @@ class Call:
         self.span.set_attributes({f"{side}.value": text, f"{side}.mime_type": kind})
 
     def _set_document(self, prefix: str, passage: Mapping[str, Any]) -> None:
-        set_attribute = self.span.set_attribute
-        name = passage.get("id", passage.get("passage_id", ""))
-        set_attribute(f"{prefix}.document.id", name)
-        set_attribute(f"{prefix}.document.score", passage["score"])
+        attributes = {"id": passage.get("id", passage.get("passage_id", "")), "score": passage["score"]}
         if "text" in passage:
-            set_attribute(f"{prefix}.document.content", passage["text"])
             metadata = {name: passage[name] for name in ("document_id", "title", "page")}
-            set_attribute(f"{prefix}.document.metadata", json.dumps(metadata))
+            attributes |= {"content": passage["text"], "metadata": json.dumps(metadata)}
+        self.span.set_attributes({f"{prefix}.document.{name}": value for name, value in attributes.items()})
 
     def _clip(self, text: str) -> str:
         return self.recording.clip(text) if self.recording else ""

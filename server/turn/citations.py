@@ -341,9 +341,8 @@ class RefusalFilter:
 
     def _cut(self, start: int, end: int) -> str:
         """Release what precedes a token at `start` to `end` of last + held, and drop the token."""
-        offset = len(self._last)
-        released, self._held = self._held[: start - offset], self._held[end - offset :]
-        self._last = released[-1:] or self._last
+        released = self._release(start - len(self._last))
+        self._held = self._held[end - start :]
         self.found = True
         return released
 

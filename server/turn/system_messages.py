@@ -219,16 +219,11 @@ def languages_read(index: IndexSettings) -> tuple[str, ...]:
 def unsupported_language_notice(question: str, index: IndexSettings) -> str:
     """Says of a question in another language which ones the search understands; empty of any other. Blocks."""
     languages = languages_read(index)
-    if not languages:
-        return ""
-    language = language_of(question)
-    if not language or language in languages:
+    if not languages or (language := language_of(question)) in ("", *languages):
         return ""
     _log_unread(language)
-    names = [gettext(NAMES.get(code, code)) for code in languages]
-    listed = names[0]
-    if len(names) > 1:
-        listed = gettext("%(names)s and %(last)s", names=", ".join(names[:-1]), last=names[-1])
+    *names, last = (gettext(NAMES.get(code, code)) for code in languages)
+    listed = gettext("%(names)s and %(last)s", names=", ".join(names), last=last) if names else last
     return gettext(
         "This question seems to be in %(language)s; the search understands %(known)s.",
         language=gettext(NAMES[language]),

@@ -174,10 +174,10 @@ def _opened(settings: Settings, state: State) -> Iterator[Eraser]:
 def _print(state: State, settings: Settings, report: ErasureReport) -> None:
     for line in report.advice:
         state.err.print(line, markup=False)
-    for remnant in report.remnants:
-        excerpt = sanitize_line(remnant.text)
+    for path, text in report.remnants:
+        excerpt = sanitize_line(text)
         excerpt = excerpt if len(excerpt) <= _SHOWN else excerpt[: _SHOWN - 1] + "…"
-        state.out.print(f"{remnant.path.relative_to(settings.home)}: {excerpt}", markup=False, highlight=False)
+        state.out.print(f"{path.relative_to(settings.home)}: {excerpt}", markup=False, highlight=False)
     done = report.erased
     state.err.print(
         f"Erased: {len(report.documents)} documents, {done.conversations} conversations, {done.turns} turns, "

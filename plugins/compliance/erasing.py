@@ -76,21 +76,13 @@ class Erasure:
 
 
 @dataclass(frozen=True, slots=True)
-class Remnant:
-    """A text that is still in a file."""
-
-    path: Path
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class ErasureReport:
-    """Erased items, files that hold remnants, and steps left to the caller."""
+    """Erased items, texts that are still in a file, with the file, and steps left to the caller."""
 
     erased: Erasure
     documents: tuple[str, ...]
     searched: int
-    remnants: tuple[Remnant, ...]
+    remnants: list[tuple[Path, str]]
     advice: tuple[str, ...] = ()
 
 
@@ -317,13 +309,10 @@ def _holds(texts: Sequence[str], sentences: Sequence[str]) -> bool:
     return any(sentence in text for text in texts for sentence in sentences)
 
 
-def remnants(home: Path, texts: Sequence[str]) -> tuple[Remnant, ...]:
+def remnants(home: Path, texts: Sequence[str]) -> list[tuple[Path, str]]:
     """Find `texts` in the files of the home, as they are, in lower case, or escaped as in JSON."""
     wanted = [(text, form) for text in texts for form in _forms(text)]
-    remnants = list[Remnant]()
-    for path in _files(home):
-        remnants += [Remnant(path, text) for text in dict.fromkeys(_in(path, wanted))]
-    return tuple(remnants)
+    return [(path, text) for path in _files(home) for text in dict.fromkeys(_in(path, wanted))]
 
 
 def _forms(text: str) -> Iterator[bytes]:

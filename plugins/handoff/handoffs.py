@@ -154,7 +154,7 @@ class HandoffService(ServiceBase):
         """Return what is offered after a turn. Raises NotFound."""
         settings = self.core.settings.of(HandoffSettings)
         turn, conversation = await self._own(turn_id)
-        why = reason(conversation, turn.id)
+        why = reason(conversation)
         if not settings.enabled or not why or await self._read(store.is_over, turn.id):
             return HandoffOffer()
         if settings.kind == "link":
@@ -186,7 +186,7 @@ class HandoffService(ServiceBase):
             id=uuid.uuid4().hex,
             created=time.time(),
             collection=turn.collection,
-            reason=reason(conversation, turn.id),
+            reason=reason(conversation),
             contact=contact if settings.asks_contact else "",
             message=sanitize_text(clean(new.message, MAX_MESSAGE_CHARS, "message")).strip(),
             conversation=[_exchange(exchange) for exchange in conversation[-TURNS:]],
@@ -252,18 +252,14 @@ async def list_handoffs(handoffs: Handoffs) -> Listing[HandoffRecord]:
 Reason: TypeAlias = Literal["", "refused", "doubted", "asked"]
 
 
-def reason(turns: Sequence[StoredTurn], turn_id: str) -> Reason:
-    """Return why the turn `turn_id` of a conversation, oldest first, offers a person; empty where it does not."""
-    places = [turn.id for turn in turns]
-    if turn_id not in places:
-        return ""
-    turn, before = turns[places.index(turn_id)], turns[: places.index(turn_id)][-1:]
-    if turn.status == "refused":
+def reason(conversation: Sequence[StoredTurn]) -> Reason:
+    """Return why the last turn of a conversation, oldest first, offers a person; empty where it does not."""
+    if conversation[-1].status == "refused":
         return "refused"
-    if mentions_person(turn.question):
+    if mentions_person(conversation[-1].question):
         return "asked"
-    both = [*before, turn]
-    return "doubted" if len(both) == 2 and all(each.done is not None and each.done.doubted for each in both) else ""
+    doubted = [turn.done is not None and turn.done.doubted for turn in conversation[-2:]]
+    return "doubted" if doubted == [True, True] else ""
 
 
 async def offer_below(service: ChatService, turn_id: str) -> Markup:

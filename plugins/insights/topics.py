@@ -278,10 +278,11 @@ def _unanswered(turn: StoredTurn) -> bool:
 
 
 def _outcomes(turns: Sequence[StoredTurn]) -> Outcomes:
-    doubted = sum(_doubted(turn) for turn in turns)
     statuses, ratings = Counter(turn.status for turn in turns), Counter(_rating(turn) for turn in turns)
+    sure = [turn for turn in turns if turn.status in ("answered", "quoted")]
+    doubted = sum(turn.done is not None and turn.done.doubted for turn in sure)
     return Outcomes(
-        answered=statuses["answered"] + statuses["quoted"] - doubted,
+        answered=len(sure) - doubted,
         doubted=doubted,
         refused=statuses["refused"],
         asked=statuses["asked"],
@@ -289,10 +290,6 @@ def _outcomes(turns: Sequence[StoredTurn]) -> Outcomes:
         rated_up=ratings["up"],
         rated_down=ratings["down"],
     )
-
-
-def _doubted(turn: StoredTurn) -> bool:
-    return turn.status in ("answered", "quoted") and turn.done is not None and turn.done.doubted
 
 
 def _rating(turn: StoredTurn) -> str:
@@ -357,18 +354,12 @@ def _topic(turns: Sequence[StoredTurn], earlier: int, overall: Counter[str], tot
     own = Counter(word for turn in turns for word in _words(turn.question))
     # Words of many of these questions and of few others (tf-idf over turns).
     telling = sorted(own, key=lambda word: (-own[word] * np.log(1 + total / overall[word]), word))
-    statuses = Counter(turn.done.status for turn in turns if turn.done)
-    ratings = Counter(map(_rating, turns))
     return Topic(
+        **_outcomes(turns).model_dump(exclude={"answered", "failed"}),
         name=", ".join(telling[:NAMED]),
         questions=tuple(question for question, _ in questions.most_common(EXAMPLES)),
         turns=len(turns),
         earlier=earlier,
-        refused=statuses["refused"],
-        asked=statuses["asked"],
-        doubted=sum(map(_doubted, turns)),
-        rated_up=ratings["up"],
-        rated_down=ratings["down"],
         unanswered=sum(map(_unanswered, turns)),
         newest=turns[0].id,
         sections=_sections(turns),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Iterator
 from typing import ClassVar
 from urllib.parse import quote, urljoin
@@ -27,10 +28,8 @@ class ConfluenceConnector(ApiConnector):
     @property
     def _place(self) -> tuple[str, str]:
         """The address of the wiki and the key of the space."""
-        before, separator, key = f"{self.origin}/{self.path}".rpartition("/spaces/")
-        if not separator:
-            before, separator, key = f"{self.origin}/{self.path}".rpartition("/display/")
-        return before, key.partition("/")[0]
+        wiki, key = re.split("/(?:spaces|display)/", f"{self.origin}/{self.path}", maxsplit=1)
+        return wiki, key.partition("/")[0]
 
     @property
     def _is_cloud(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable
 from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import resolve_name
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from plugins.sources.mirror import Kept, SourceMirror, SyncReport, mirrors
-from plugins.sources.source import Connector, Guard, Item, Source, SourceError, SourceKind, SourcesSettings
+from plugins.sources.mirror import Change, Kept, SourceMirror, SyncReport, mirrors
+from plugins.sources.source import KINDS, Connector, Guard, Item, Source, SourceError, SourcesSettings
 from server.access import Ownership
 from server.chat.base import ChatError, Conflict, InvalidRequest, NotFound, TooLarge, clean, requires
 from server.chat.collections import CollectionService, making_a_job
@@ -36,18 +36,6 @@ log = logging.getLogger(__name__)
 MAX_KEY_CHARS = 500
 TICK = 5.0
 """Seconds between two looks at what is due."""
-_CONNECTORS: Mapping[SourceKind, str] = {
-    "folder": "folder:FolderConnector",
-    "git": "git:GitConnector",
-    "web": "web:WebConnector",
-    "s3": "s3:BucketConnector",
-    "openapi": "openapi:OpenApiConnector",
-    "confluence": "confluence:ConfluenceConnector",
-    "github": "threads:GitHubConnector",
-    "gitlab": "threads:GitLabConnector",
-    "discourse": "threads:DiscourseConnector",
-}
-"""Modules of this folder and their classes: the libraries of one kind are loaded for it alone."""
 _SUFFIXES = {"markdown": ".md", "html": ".html", "text": ".txt"}
 
 
@@ -251,15 +239,14 @@ class SourceService(CollectionService):
 
 def _results(source: Source, report: SyncReport, dry_run: bool) -> list[FileResult]:
     """Return the failures of a sync; for a dry run, everything it would do."""
-    results = [FileResult(document_id=source.name, status="failed", message=report.problem)] if report.problem else []
-    for change in report.changes:
-        if change.outcome == "failed":
-            results.append(FileResult(document_id=change.key, status="failed", message=change.message))
-        elif dry_run:
-            results.append(
-                FileResult(document_id=change.key, status="skipped", message=f"{change.outcome}: not done, only said")
-            )
-    return results
+    ended = [Change(key=source.name, outcome="failed", message=report.problem)] if report.problem else []
+    return [
+        FileResult(document_id=change.key, status="failed", message=change.message)
+        if change.outcome == "failed"
+        else FileResult(document_id=change.key, status="skipped", message=f"{change.outcome}: not done, only said")
+        for change in (*ended, *report.changes)
+        if dry_run or change.outcome == "failed"
+    ]
 
 
 def open_connector(source: Source, cache: Path, *, private_hosts: Collection[str], max_bytes: int) -> Connector:
@@ -270,7 +257,7 @@ def open_connector(source: Source, cache: Path, *, private_hosts: Collection[str
         libraries = ("httpcore", "httpx_auth", "protego")
         need_extra("sources", f"A source of kind {source.kind}", *libraries, error=SourceError)
     guard = Guard(frozenset(name.lower() for name in private_hosts))
-    connector: Connector = resolve_name(f"plugins.sources.{_CONNECTORS[source.kind]}")(source, cache, guard, max_bytes)
+    connector: Connector = resolve_name(f"plugins.sources.{KINDS[source.kind][0]}")(source, cache, guard, max_bytes)
     return connector
 
 

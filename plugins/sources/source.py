@@ -28,18 +28,19 @@ Pause: TypeAlias = Callable[[float], None]
 """Waits so many seconds, 0 too; raises IndexingCancelled if the work should stop."""
 
 _SECONDS = {"m": 60, "h": 3600, "d": 86_400}
-_OPTIONS: dict[SourceKind, frozenset[str]] = {
-    "folder": frozenset({"link", "watch"}),
-    "git": frozenset({"link", "branch", "path"}),
-    "web": frozenset({"sitemap", "prefix", "depth", "pages", "delay"}),
-    "s3": frozenset({"link", "endpoint", "region"}),
-    "push": frozenset(),
-    "github": frozenset({"threads", "labels", "pages", "endpoint"}),
-    "gitlab": frozenset({"labels", "pages", "endpoint"}),
-    "openapi": frozenset({"link"}),
-    "confluence": frozenset({"pages"}),
-    "discourse": frozenset({"pages"}),
+KINDS: Mapping[SourceKind, tuple[str, frozenset[str]]] = {
+    "folder": ("folder:FolderConnector", frozenset({"link", "watch"})),
+    "git": ("git:GitConnector", frozenset({"link", "branch", "path"})),
+    "web": ("web:WebConnector", frozenset({"sitemap", "prefix", "depth", "pages", "delay"})),
+    "s3": ("s3:BucketConnector", frozenset({"link", "endpoint", "region"})),
+    "push": ("", frozenset()),
+    "github": ("threads:GitHubConnector", frozenset({"threads", "labels", "pages", "endpoint"})),
+    "gitlab": ("threads:GitLabConnector", frozenset({"labels", "pages", "endpoint"})),
+    "openapi": ("openapi:OpenApiConnector", frozenset({"link"})),
+    "confluence": ("confluence:ConfluenceConnector", frozenset({"pages"})),
+    "discourse": ("threads:DiscourseConnector", frozenset({"pages"})),
 }
+"""The module and class that read each kind, loaded for it alone, and its options."""
 _BRANCH = re.compile(r"[A-Za-z0-9_][\w./+-]*")
 _BUCKET = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?")
 _PICTURES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp"})
@@ -93,7 +94,7 @@ class Source(BaseModel):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         options = self.model_fields_set - {"name", "collection", "kind", "location", "every"}
-        if wrong := sorted(option for option in options - _OPTIONS[self.kind] if getattr(self, option)):
+        if wrong := sorted(option for option in options - KINDS[self.kind][1] if getattr(self, option)):
             raise ValueError(f"a source of kind {self.kind} has no {', '.join(wrong)}")
         if self.kind == "push" and (self.location or self.every):
             raise ValueError("documents are pushed to it: it has no location and no schedule")

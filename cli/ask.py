@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         Event,
         Evidence,
         RewriteEvent,
+        TurnRequest,
     )
 
 
@@ -69,9 +70,8 @@ class Transcript:
     `evidence` and `citations` are by number. `talking` tells whether what is typed next goes on with the conversation.
     """
 
-    def __init__(self, console: Console) -> None:
-        self.console = console
-        self.talking = True
+    def __init__(self, console: Console, *, talking: bool = True) -> None:
+        self.console, self.talking = console, talking
         self.evidence: dict[int, Evidence] = {}
         self.citations: dict[int, CitationEvent] = {}
         self._waiting: Status | None = None
@@ -99,11 +99,10 @@ class Transcript:
             case "token":
                 self._token(event.text)
             case "fold":
-                self._fold()
+                self.citations = {}
+                self.console.print("\n(the documents do not bear this out; they say:)\n", style="yellow")
             case "citation":
                 self.citations.setdefault(event.n, event)
-            case "support":
-                pass
             case "done":
                 self._done(event)
             case "error":
@@ -120,7 +119,6 @@ class Transcript:
             self._waiting = None
 
     def stopped(self) -> None:
-        self.end()
         self.console.print("\n(stopped)" if self._answering else "(stopped)", style="dim")
 
     def sources(self, *, everything: bool) -> None:
@@ -158,37 +156,28 @@ class Transcript:
         line.highlight_regex(MARKER, NUMBER_STYLE)
         self.console.print(line, end="", soft_wrap=True)
 
-    def _fold(self) -> None:
-        self.citations = {}
-        self.console.print()
-        self.console.print(Text("(the documents do not bear this out; they say:)", style="yellow"))
-        self.console.print()
-
     def _done(self, event: DoneEvent) -> None:
         self.end()
         for citation in event.citations:
             self.citations.setdefault(citation.n, citation)
-        self.console.print()
+        remarks = []
         if event.finish_reason == "length":
-            self.console.print("(the answer was cut at its longest allowed length)", style="yellow")
+            remarks.append("(the answer was cut at its longest allowed length)")
         if event.alternatives:
-            how = (
-                "type its number or some of its words, or say more"
-                if self.talking
-                else "ask again and name one of these"
-            )
-            self.console.print(f"(asked back: {how})", style="yellow")
+            more = "type its number or some of its words, or say more"
+            remarks.append(f"(asked back: {more if self.talking else 'ask again and name one of these'})")
         if event.warning:
-            self.console.print(Text(sanitize_line(event.warning), style="yellow"))
+            remarks.append(sanitize_line(event.warning))
         for sentence in event.support:
             if not sentence.supported:
                 sentence_text = sanitize_line(event.answer[sentence.answer_start : sentence.answer_end])
                 how = "the passage says something else" if sentence.contradicted else "not supported by what it cites"
-                self.console.print(Text(f"{how}: {_shorten(sentence_text)}", style="yellow"))
+                remarks.append(f"{how}: {_shorten(sentence_text)}")
         if event.dropped_citations:
-            self.console.print(
-                f"({event.dropped_citations} citations of sources that do not exist were removed)", style="yellow"
-            )
+            remarks.append(f"({event.dropped_citations} citations of sources that do not exist were removed)")
+        self.console.print()
+        for remark in remarks:
+            self.console.print(remark, style="yellow")
         self.sources(everything=False)
 
     def _error(self, event: ErrorEvent) -> None:
@@ -240,11 +229,50 @@ def ask(
 
         async with open_service(settings) as opened:
             service = opened.as_principal(at_terminal())
-            chat = Chat(service, state, filters)
-            return await (chat.once(question, json_lines=json_lines) if question is not None else chat.talk())
+            if question is None:
+                await Chat(service, state, filters).talk()
+                return ExitCode.OK
+            return await _answer(service, state, question, filters, json_lines)
 
     if (code := asyncio.run(run())) is not ExitCode.OK:
         raise typer.Exit(code)
+
+
+def _events(service: ChatService, request: TurnRequest) -> aclosing[AsyncGenerator[Event, None]]:
+    """The events of a turn, which ends with the context."""
+    return aclosing(cast("AsyncGenerator[Event, None]", service.turns.ask(request)))
+
+
+async def _answer(
+    service: ChatService, state: State, question: str, where: Mapping[str, Any], json_lines: bool
+) -> ExitCode:
+    """Print the answer to one question, or with `json_lines` its events."""
+    from server.chat import EvidenceEvent, TurnRequest
+
+    collection = service.settings.collection
+    transcript = Transcript(state.out, talking=False)
+    last: Event | None = None
+    _wait_for(state, f"Asking {collection}.")
+    try:
+        if not json_lines:
+            transcript.begin()
+        request = TurnRequest(question=question, collection=collection, where=dict(where) or None)
+        async with _events(service, request) as events:
+            async for last in events:
+                if isinstance(last, EvidenceEvent):
+                    _wait_for(state, f"Reading {len(last.passages)} sources.")
+                if json_lines:
+                    typer.echo(json.dumps(last.model_dump(mode="json")))
+                else:
+                    transcript.show(last)
+    finally:
+        transcript.end()
+    if last is None or last.type != "error":
+        refused = last is not None and last.type == "done" and last.status == "refused"
+        return ExitCode.REFUSED if refused else ExitCode.OK
+    if last.code.startswith("llm"):
+        return ExitCode.LLM
+    return ExitCode.NOT_FOUND if last.code.endswith("not_found") else ExitCode.UNEXPECTED
 
 
 class Chat:
@@ -252,75 +280,48 @@ class Chat:
 
     def __init__(self, service: ChatService, state: State, where: Mapping[str, Any]) -> None:
         self.service = service
-        self.state = state
+        self.console = state.out
         self.where = dict(where)
         self.transcript = Transcript(state.out)
         self.collection = service.settings.collection
         self.conversation_id: str | None = None
 
-    async def once(self, question: str, *, json_lines: bool) -> ExitCode:
-        from server.chat import EvidenceEvent, TurnRequest
-
-        request = TurnRequest(question=question, collection=self.collection, where=self.where or None)
-        self.transcript.talking = False
-        last: Event | None = None
-        _wait_for(self.state, f"Asking {self.collection}.")
-        try:
-            if not json_lines:
-                self.transcript.begin()
-            async with aclosing(cast("AsyncGenerator[Event, None]", self.service.turns.ask(request))) as events:
-                async for last in events:
-                    if isinstance(last, EvidenceEvent):
-                        _wait_for(self.state, f"Reading {len(last.passages)} sources.")
-                    if json_lines:
-                        typer.echo(json.dumps(last.model_dump(mode="json")))
-                    else:
-                        self.transcript.show(last)
-        finally:
-            self.transcript.end()
-        return _exit_code(last)
-
-    async def talk(self) -> ExitCode:
+    async def talk(self) -> None:
         """Ask until the person leaves."""
         session = self._session()
-        if session is None and isinstance(sys.stdin, TextIOWrapper):
-            sys.stdin.reconfigure(errors="replace")
         if session is not None:
-            self.state.out.print(f"Asking [bold]{self.collection}[/]. /help shows what else can be typed.", markup=True)
+            self.console.print(f"Asking [bold]{self.collection}[/]. /help shows what else can be typed.", markup=True)
+        elif isinstance(sys.stdin, TextIOWrapper):
+            sys.stdin.reconfigure(errors="replace")
         while True:
             try:
                 typed = await _read(session)
             except KeyboardInterrupt:
                 if session is None:
                     raise
-                self.state.out.print("(/quit or Ctrl-D leaves)", style="dim")
+                self._say("(/quit or Ctrl-D leaves)")
                 continue
             if typed is None:
-                return ExitCode.OK
+                return
             typed = typed.strip()
             if session is None and typed:
-                self.state.out.print(f"› {typed}", style="bold")
-            if typed in ("/quit", "/exit"):
-                return ExitCode.OK
-            if typed.startswith("/"):
-                self._command(typed)
-            elif typed:
-                await self._ask(typed)
-
-    def _command(self, typed: str) -> None:
-        match typed:
-            case "/help":
-                self._say(HELP)
-            case "/sources":
-                if self.transcript.evidence:
+                self.console.print(f"› {typed}", style="bold")
+            match typed:
+                case "/quit" | "/exit":
+                    return
+                case "/help":
+                    self._say(HELP)
+                case "/sources" if self.transcript.evidence:
                     self.transcript.sources(everything=True)
-                else:
+                case "/sources":
                     self._say("There are no sources yet; ask something first.")
-            case "/new":
-                self.conversation_id = None
-                self._say("A new conversation.")
-            case _:
-                self._say(f"There is no {typed}; /help shows what there is.")
+                case "/new":
+                    self.conversation_id = None
+                    self._say("A new conversation.")
+                case _ if typed.startswith("/"):
+                    self._say(f"There is no {typed}; /help shows what there is.")
+                case _ if typed:
+                    await self._ask(typed)
 
     async def _ask(self, question: str) -> None:
         from server.chat import ChatError, TurnRequest
@@ -337,9 +338,9 @@ class Chat:
             await self._stoppable(request)
         except ChatError as error:
             self.transcript.end()
-            self.state.out.print(f"error: {error.message}", style="bold red")
+            self.console.print(f"error: {error.message}", style="bold red")
 
-    async def _stoppable(self, request: Any) -> None:
+    async def _stoppable(self, request: TurnRequest) -> None:
         """Show a turn; Ctrl-C ends the turn and nothing else."""
         self.transcript.begin()
         reading = asyncio.create_task(self._show(request))
@@ -355,8 +356,8 @@ class Chat:
         else:
             reading.result()
 
-    async def _show(self, request: Any) -> None:
-        async with aclosing(cast("AsyncGenerator[Event, None]", self.service.turns.ask(request))) as events:
+    async def _show(self, request: TurnRequest) -> None:
+        async with _events(self.service, request) as events:
             async for event in events:
                 self.transcript.show(event)
 
@@ -373,7 +374,7 @@ class Chat:
         return PromptSession(history=FileHistory(str(home / "ask_history")))
 
     def _say(self, text: str) -> None:
-        self.state.out.print(text, style="dim")
+        self.console.print(text, style="dim")
 
 
 def parse_where(pairs: list[str]) -> dict[str, Any]:
@@ -404,8 +405,7 @@ async def _read(session: PromptSession[str] | None) -> str | None:
     if session is None:
         # Reading blocks the loop, which has nothing else to do; Ctrl-C has to end it at once.
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        typed = sys.stdin.readline()
-        return typed if typed else None
+        return sys.stdin.readline() or None
     try:
         return await session.prompt_async("› ")
     except EOFError:
@@ -416,12 +416,3 @@ def _wait_for(state: State, what: str) -> None:
     """Say what is waited for, on standard error, where no spinner tells it."""
     if not sys.stdout.isatty():
         state.err.print(what)
-
-
-def _exit_code(last: Event | None) -> ExitCode:
-    if last is None or last.type != "error":
-        refused = last is not None and last.type == "done" and last.status == "refused"
-        return ExitCode.REFUSED if refused else ExitCode.OK
-    if last.code.startswith("llm"):
-        return ExitCode.LLM
-    return ExitCode.NOT_FOUND if last.code.endswith("not_found") else ExitCode.UNEXPECTED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from evaluation.answers import AnsweredTurn
     from evaluation.questions import JudgedQuestion
     from evaluation.run_folder import EvaluationRun
-    from server.chat import ChatService
+    from server.chat import ChatService, TurnRequest
+    from server.replay import ReplayChanges
     from server.settings import Settings
     from server.turn.events import Event
 
@@ -117,11 +118,7 @@ class ServiceTurns:
 
         history = gold.question.conversation.messages[-MAX_HISTORY_MESSAGES:]
         request = TurnRequest(question=gold.question.text, collection=self._settings.collection, history=history)
-
-        async def asked() -> list[Event]:
-            return [event async for event in self._service.turns.ask(request)]
-
-        return await self._answered(gold, asked)
+        return await self._answered(gold, self._events(request))
 
     async def again(
         self,
@@ -136,26 +133,21 @@ class ServiceTurns:
         from server.replay import ReplayChanges
 
         changes = ReplayChanges(rewrite, tuple(add), alone=alone)
+        return await self._answered(gold, self._replayed(turn.turn_id, changes))
 
-        async def replayed() -> list[Event]:
-            return (await self._service.turns.replay(turn.turn_id, changes)).events
+    async def _events(self, request: TurnRequest) -> list[Event]:
+        return [event async for event in self._service.turns.ask(request)]
 
-        return await self._answered(gold, replayed)
+    async def _replayed(self, turn_id: str, changes: ReplayChanges) -> list[Event]:
+        return (await self._service.turns.replay(turn_id, changes)).events
 
-    async def _answered(self, gold: JudgedQuestion, play: Callable[[], Awaitable[list[Event]]]) -> AnsweredTurn:
+    async def _answered(self, gold: JudgedQuestion, events: Awaitable[list[Event]]) -> AnsweredTurn:
         """Read the events of a turn into an answer; a refused request is an error of this question alone."""
-        from evaluation.answers import answered
+        from evaluation.answers import AnsweredTurn, answered
         from server.chat import InvalidRequest
 
+        question = gold.question
         try:
-            events = await play()
+            return answered(question, await events)
         except InvalidRequest as refused:
-            return _failed(gold, str(refused))
-        return answered(gold.question, events)
-
-
-def _failed(gold: JudgedQuestion, problem: str) -> AnsweredTurn:
-    from evaluation.answers import AnsweredTurn
-
-    question = gold.question
-    return AnsweredTurn(question.id, question.text, question.text, "error", "", problem=problem)
+            return AnsweredTurn(question.id, question.text, question.text, "error", "", problem=str(refused))

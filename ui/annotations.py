@@ -18,14 +18,20 @@ from markupsafe import Markup, escape
 
 
 @dataclass(frozen=True, slots=True)
-class Chip:
-    """Replaces `text[start:end]` by a button that opens source `number`; `key` tells citations apart.
+class Mark:
+    """Something to be done with `text[start:end]`."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chip(Mark):
+    """Replaces the text by a button that opens source `number`; `key` tells citations apart.
 
     `shown` is the number that people read.
     """
 
-    start: int
-    end: int
     number: int
     shown: int
     key: int
@@ -37,39 +43,31 @@ class Chip:
 
 
 @dataclass(frozen=True, slots=True)
-class Highlight:
-    """Marks `text[start:end]` as what citation `key` stands on; without a key, as near to the question."""
+class Highlight(Mark):
+    """Marks the text as what citation `key` stands on; without a key, as near to the question."""
 
-    start: int
-    end: int
     key: int | None
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
-    """Marks `text[start:end]` as not supported by its sources, or contradicted; `note` says so on hover and focus."""
+class Doubt(Mark):
+    """Marks the text as not supported by its sources, or contradicted; `note` says so on hover and focus."""
 
-    start: int
-    end: int
     note: str
     contradicted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class ReferenceMark:
-    """Makes `text[start:end]` a button that shows an entry of the list of references, counted from 0."""
+class ReferenceMark(Mark):
+    """Makes the text a button that shows an entry of the list of references, counted from 0."""
 
-    start: int
-    end: int
     reference: int
 
 
 @dataclass(frozen=True, slots=True)
-class LinkMark:
-    """Makes `text[start:end]` a link to another document, at our own address `href`."""
+class LinkMark(Mark):
+    """Makes the text a link to another document, at our own address `href`."""
 
-    start: int
-    end: int
     href: str
 
 

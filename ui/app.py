@@ -13,7 +13,6 @@ from fastapi import FastAPI
 from starlette.routing import Mount
 from starlette.types import Scope
 
-from server.api.dependencies import show_as_pages
 from server.chat import ChatService, Principal
 from server.plugins import page_calls, parts, standing_messages
 from text.languages import LANGUAGES, speak, wanted
@@ -77,8 +76,7 @@ def build(service: ChatService) -> gr.Blocks:
             server_functions=[
                 stop,
                 *calls("open_conversation show_version choose_model share unshare welcome filters"),
-                *calls("rate note_opened below_turn"),
-                *calls(" ".join(page_calls())),
+                *calls(" ".join(("rate note_opened below_turn", *page_calls()))),
             ],
         )
         gr.HTML(
@@ -120,7 +118,7 @@ def _admitted(scope: Scope) -> Principal:
 def mount_page(app: FastAPI, service: ChatService) -> FastAPI:
     """Mount the page at `/`, behind its gate; routes that `app` has already stay in front of it."""
     app.include_router(router)
-    show_as_pages(app, error_page(service))
+    app.state.error_page = error_page(service)
     for add_page in parts("pages"):
         add_page(app, service)
     blocks = build(service)
@@ -135,7 +133,7 @@ def mount_page(app: FastAPI, service: ChatService) -> FastAPI:
         show_error=False,
         favicon_path=str(FOLDER / "static" / "icon.png"),
         theme=gr.themes.Base(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"]),
-        head=f"<style>{static('page.css')}{static('prose.css')}{static('text.css')}</style><script>{static('page.js')}</script>",
+        head=f"<style>{static('page.css', 'prose.css', 'text.css')}</style><script>{static('page.js')}</script>",
     )
     for route in mounted.routes:
         if isinstance(route, Mount) and route.path == "":

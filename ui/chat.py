@@ -207,11 +207,8 @@ async def ask(service: ChatService, live: LiveTurns, owner: str, data: object) -
         )
         yield picture(ask, conversation, view, final=False)
         turn = live.start(service, request, owner, ask.stream)
-        async for batch in turn.follow():
-            for event in batch:
-                view.add(event)
-            if view.state == "running":
-                yield picture(ask, conversation, view, final=False)
+        async for update in _drawn(turn, ask, conversation, view):
+            yield update
         if view.state == "running":
             view.stop()
             view.id = turn.id or None
@@ -231,17 +228,23 @@ async def ask(service: ChatService, live: LiveTurns, owner: str, data: object) -
     yield picture(ask, conversation, view, final=True, kept=False)
 
 
+async def _drawn(turn: LiveTurn, ask: Ask, conversation: str | None, view: TurnView) -> AsyncIterator[Picture]:
+    """The pictures of a running turn, but for the final one."""
+    async for batch in turn.follow():
+        for event in batch:
+            view.add(event)
+        if view.state == "running":
+            yield picture(ask, conversation, view, final=False)
+
+
 async def _watched(
     service: ChatService, live: LiveTurns, owner: str, ask: Ask, view: TurnView
 ) -> AsyncIterator[Picture]:
     """The pictures of a turn that runs already, here or in another server process."""
     running = live.find(owner, ask.watch, ask.stream)
     if running is not None:
-        async for batch in running.follow():
-            for event in batch:
-                view.add(event)
-            if view.state == "running":
-                yield picture(ask, ask.conversation, view, final=False)
+        async for update in _drawn(running, ask, ask.conversation, view):
+            yield update
     for _ in range(LONGEST):
         stored = await service.turns.get(ask.watch)
         if stored.status != "pending":

@@ -72,7 +72,7 @@ async def shared_conversation(secret: str, service: Service) -> HTMLResponse:
         headers={**NO_STORE, "X-Robots-Tag": "noindex"},
         shared=shared,
         turns=turns,
-        style=Markup("".join(map(static, ("page.css", "workbench.css", "prose.css", "text.css", "shared.css")))),
+        style=static("page.css", "workbench.css", "prose.css", "text.css", "shared.css"),
     )
 
 
@@ -104,8 +104,8 @@ def error_page(service: ChatService) -> Callable[[Scope, int, str, Mapping[str, 
             # A phrase of HTTP tells nobody anything.
             told="" if told.removesuffix(".") == HTTPStatus(status).phrase else told,
             sign_in=f"/login?next={quote(scope['path'])}" if changeable and status in (401, 403) else "",
-            style=Markup(static("page.css") + static("workbench.css")),
-            script=Markup(static("page.js")),
+            style=static("page.css", "workbench.css"),
+            script=static("page.js"),
         )
 
     return show
@@ -135,8 +135,6 @@ async def first_tab() -> RedirectResponse:
 
 
 def _tab(tab: Tab) -> Callable[[Service], Awaitable[HTMLResponse]]:
-    scripts = [static("page.js"), static("workbench.js"), static(f"workbench_{tab.name}.js")]
-
     async def shown(service: Service) -> HTMLResponse:
         service.admin.demand(tab.needs)
         return page(
@@ -144,9 +142,10 @@ def _tab(tab: Tab) -> Callable[[Service], Awaitable[HTMLResponse]]:
             {"img-src": "'self' data:", "connect-src": "'self'"},
             tab=tab,
             tabs=[tab for tab in TABS if service.admin.may(tab.needs)],
-            style=Markup(static("page.css") + static("prose.css") + static("workbench.css")),
+            style=static("page.css", "prose.css", "workbench.css"),
             plugins=Markup(workbench_files(tab.name, ".html", service.settings.plugins)),
-            script=Markup("".join((*scripts, workbench_files(tab.name, ".js", service.settings.plugins)))),
+            script=static("page.js", "workbench.js", f"workbench_{tab.name}.js")
+            + Markup(workbench_files(tab.name, ".js", service.settings.plugins)),
         )
 
     return shown
@@ -251,6 +250,6 @@ def _trace_page(
         models=[*service.settings.llm.choices, "none"],
         calls=len(rows),
         data=Markup(data),
-        style=Markup(static("page.css") + static("workbench.css") + static("trace.css")),
-        script=Markup(static("page.js") + static("trace.js")),
+        style=static("page.css", "workbench.css", "trace.css"),
+        script=static("page.js", "trace.js"),
     )

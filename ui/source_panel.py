@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import quote, unquote, urlencode
 
 from markupsafe import Markup
@@ -157,10 +157,8 @@ def _web_link(address: str) -> str | None:
 
 def _quotes(passage: Evidence, citations: Sequence[CitationEvent | Quotation]) -> list[QuotePlace]:
     """The places that are quoted of a passage, in reading order; the passage itself where none is."""
-    places = sorted({(citation.start, citation.end) for citation in citations if citation.end > citation.start})[
-        :QUOTES
-    ]
-    return [QuotePlace(start, end) for start, end in places or [(passage.start, passage.end)]]
+    places = {(citation.start, citation.end) for citation in citations if citation.end > citation.start}
+    return [QuotePlace(*place) for place in sorted(places)[:QUOTES] or [(passage.start, passage.end)]]
 
 
 def sources_html(
@@ -197,11 +195,9 @@ def sources_html(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Sheet:
-    """A page of a document as a picture, and what is cited on it."""
+class Sheet(NamedTuple):
+    """The pages that a place in a document is on, the first of them as a picture, and what is cited there."""
 
-    page: int
     pages: list[int]
     width: float
     height: float
@@ -278,7 +274,5 @@ async def _sheet(service: ChatService, collection: str, document_id: str, start:
         picture = await service.collections.page_picture(collection, document_id, page, _PICTURE_WIDTH)
     except ChatError:
         return None  # the text is there all the same
-    png = base64.b64encode(picture.png).decode()
-    on_page = [box for box in boxes if box.page == page]
-    pages = sorted({box.page for box in boxes})
-    return Sheet(page, pages, picture.width, picture.height, png, on_page)
+    png, pages = base64.b64encode(picture.png).decode(), list(dict.fromkeys(box.page for box in boxes))
+    return Sheet(pages, picture.width, picture.height, png, [box for box in boxes if box.page == page])

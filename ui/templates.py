@@ -90,6 +90,6 @@ def page(
 
 
 @cache
-def static(name: str) -> str:
-    """The text of `static/<name>`."""
-    return (FOLDER / "static" / name).read_text(encoding="utf-8")
+def static(*names: str) -> Markup:
+    """The texts of the files `static/<name>`, one after the other."""
+    return Markup("".join((FOLDER / "static" / name).read_text(encoding="utf-8") for name in names))

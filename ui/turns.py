@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
@@ -65,8 +65,7 @@ REASONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """A rewriter's decision in words; `details` are for agents."""
 
     label: str
@@ -74,8 +73,7 @@ class Decision:
     details: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(NamedTuple):
     """Something a person must be told about a turn; `kind` is a class of the style sheet."""
 
     kind: str
@@ -91,12 +89,13 @@ def describe(rewrite: RewriteEvent, edited: bool) -> Decision:
     if rewrite.confidence is not None:
         parts.append(gettext("Confidence: %(percent)s.", percent=f"{rewrite.confidence:.0%}"))
     details, as_typed = " ".join(parts), gettext("The question was searched as typed.")
-    if (edited or rewrite.decision == "edited") and rewrite.text == rewrite.question:
-        return Decision(gettext("as a new question"), gettext("The search left the conversation out, as you chose."))
-    if edited or rewrite.decision == "edited":
-        message = gettext("The search used the words you chose instead of the question.")
-        return Decision(gettext("your words"), message)
-    match rewrite.decision:
+    match "edited" if edited else rewrite.decision:
+        case "edited" if rewrite.text == rewrite.question:
+            message = gettext("The search left the conversation out, as you chose.")
+            return Decision(gettext("as a new question"), message)
+        case "edited":
+            message = gettext("The search used the words you chose instead of the question.")
+            return Decision(gettext("your words"), message)
         case "rewrite":
             message = gettext("The question leans on the conversation, so it was rewritten to stand on its own.")
             return Decision(gettext("rewritten"), message, details)
@@ -165,15 +164,14 @@ class TurnView:
     @classmethod
     def of(cls, stored: StoredTurn, *, ratable: bool = True, own: bool = True, traced: bool = False) -> TurnView:
         """A turn as it was kept."""
-        view = cls(stored.id, stored.question, stored.collection, stored.search_for)
-        view.ratable, view.own, view.traced = ratable, own, traced
-        view.id, view.text, view.feedback = stored.id, stored.answer, stored.feedback
+        place = stored.id, stored.question, stored.collection, stored.search_for
+        view = cls(*place, stored.id, ratable=ratable, own=own, traced=traced, feedback=stored.feedback)
+        view.text, view.versions = stored.answer, stored.versions
         for event in (stored.rewrite, stored.evidence, stored.done, stored.error):
             if event is not None:
                 view.add(event)
         view.text = view.text or stored.answer
         view.state = "running" if stored.status == "pending" else stored.status
-        view.versions = stored.versions
         return view
 
     def add(self, event: Event) -> None:
@@ -272,27 +270,29 @@ class TurnView:
         return sorted(sources.values(), key=lambda source: source["number"])
 
     def notices(self) -> list[Notice]:
-        notices = []
+        """What a person must be told about the turn, in the order of its places on the page."""
+        done, notices = self.done, list[Notice]()
         if self.problem:
             notices.append(Notice("error", self.problem))
         if self.error:
             notices.append(Notice("error", self.error.message))
         if self.state == "interrupted":
             notices.append(Notice("", gettext("Stopped before the end.")))
-        if self.done and self.done.written:
+        if done and done.written:
             notices.append(Notice("", gettext("A person wrote this answer, no model.")))
         elif self.state == "refused":
             notices.append(Notice("refused", gettext("Other words in “Searched” may find better sources.")))
-        if self.done and self.done.finish_reason == "length":
+        if not done:
+            return notices
+        if done.finish_reason == "length":
             notices.append(Notice("", gettext("The answer reached the longest length that is set and was cut.")))
-        if self.done and self.done.warning:
-            notices.append(Notice("warning", self.done.warning))
-        if self.done and any(citation.attributed for citation in self.citations):
+        if done.warning:
+            notices.append(Notice("warning", done.warning))
+        if any(citation.attributed for citation in self.citations):
             notices.append(Notice("", gettext("A dashed number is a source that the answer did not name itself.")))
-        if self.done and any(not sentence.supported for sentence in self.support):
+        if any(not sentence.supported for sentence in self.support):
             notices.append(Notice("", gettext("Underlined: the sources named there do not bear it out.")))
-        if self.done and self.done.dropped_citations:
-            many = self.done.dropped_citations
+        if many := done.dropped_citations:
             message = ngettext(
                 "%(num)s citation of nothing in the sources was removed.",
                 "%(num)s citations of nothing in the sources were removed.",
@@ -321,20 +321,14 @@ class TurnView:
             nearest=[(self.numbers.get(quoted.n, quoted.n), render_markdown(quoted.quote)) for quoted in self.nearest]
             if self.state == "running" and not self.folded
             else [],
-            sure=self.sure,
-            notices=self.notices(),
             variants=[(variant_name(variant.name), variant) for variant in rewrite.variants] if rewrite else [],
             timings=[(gettext(name.replace("_", " ").capitalize()), value) for name, value in seconds.items()],
-            stage=self._stage(),
             versions=self.versions if self.id in self.versions and len(self.versions) > 1 else (),
             total=done.seconds.get("total") if done else None,
-            rating=self.feedback.rating if self.feedback else "",
-            reason=self.feedback.reason if self.feedback else "",
-            comment=self.feedback.comment if self.feedback else "",
             reasons=REASONS,
         )
 
-    def _stage(self) -> str:
+    def stage(self) -> str:
         if self.step is not None and (not self.text or self.step.name == "part"):
             done = self.step.done + (self.step.name == "part")
             return gettext("%(step)s (%(done)s of %(of)s)", step=gettext(self.step.text), done=done, of=self.step.of)

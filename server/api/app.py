@@ -10,7 +10,7 @@ import signal
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import cache
 from importlib.metadata import version
 from typing import Any
@@ -21,9 +21,9 @@ from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
-from server.api import conversations, documents, openai, operations, workbench
-from server.api.dependencies import ERRORS, MountedErrors, install_errors
-from server.api.middleware import RequestLanguage, RequestWatch
+from server.api import conversations, documents, openai, operations
+from server.api.dependencies import ERRORS, install_errors
+from server.api.middleware import MountedErrors, RequestLanguage, RequestWatch
 from server.api.security import RequestLimit, door
 from server.chat import ChatService
 from server.plugins import installed_plugins, parts
@@ -39,7 +39,7 @@ uses. Errors have OpenAI's shape. A server that listens on more than loopback wa
 
 ROUTERS = (
     *(openai.router, conversations.search_router, conversations.router, conversations.feedback_router),
-    *(workbench.router, documents.router, documents.jobs_router, workbench.runs_router),
+    *(operations.reviews_router, documents.router, documents.jobs_router, operations.runs_router),
 )
 """In the order in which the description lists them; those of plugins and `operations` follow."""
 
@@ -68,7 +68,7 @@ def description() -> dict[str, Any]:
 
 def _api(*, with_keys: bool, **more: Any) -> FastAPI:
     """The API's routes with their description; `more` goes to FastAPI."""
-    app = FastAPI(
+    app = _Api(
         title="Anaphora",
         summary="Conversational search over documentation.",
         description=_DESCRIPTION,
@@ -80,7 +80,7 @@ def _api(*, with_keys: bool, **more: Any) -> FastAPI:
     )
     install_errors(app)
     app.router.routes += _routes(tuple(installed_plugins()))
-    _describe(app, with_keys=with_keys)
+    app.with_keys = with_keys
     return app
 
 
@@ -94,22 +94,20 @@ def _routes(plugins: tuple[str, ...]) -> list[BaseRoute]:
     return every.routes
 
 
-def _describe(app: FastAPI, *, with_keys: bool) -> None:
-    """Add to the description of the API what FastAPI does not know: what may follow what, and where a key is needed."""
-    describe = app.openapi
+class _Api(FastAPI):
+    """An application whose description says where a key is needed; `with_keys`: whether one ever is."""
 
-    def described() -> dict[str, Any]:
-        schema = describe()
-        if not with_keys:
-            return schema
-        schemes = schema.setdefault("components", {}).setdefault("securitySchemes", {})
-        schemes["key"] = {"type": "http", "scheme": "bearer"}
-        for path, methods in schema["paths"].items():
-            for operation in methods.values():
-                operation["security"] = [] if path in ("/health", "/ready") else [{"key": []}]
+    with_keys: bool
+
+    def openapi(self) -> dict[str, Any]:
+        schema = super().openapi()
+        if self.with_keys:
+            schemes = schema.setdefault("components", {}).setdefault("securitySchemes", {})
+            schemes["key"] = {"type": "http", "scheme": "bearer"}
+            for path, methods in schema["paths"].items():
+                for operation in methods.values():
+                    operation["security"] = [] if path in ("/health", "/ready") else [{"key": []}]
         return schema
-
-    app.openapi = described  # type: ignore[method-assign]
 
 
 SHUTDOWN_SECONDS = 5
@@ -133,21 +131,16 @@ def demand_key(settings: Settings) -> None:
     """Refuse to serve others where there is neither a key nor a way to sign in. Raises KeyNeeded or StoreError."""
     if not settings.needs_sign_in or settings.signs_people_in:
         return
-    database = Database(settings.database_at)
-    try:
-        if not database.read_blocking(credentials.any_key):
-            why = (
-                "server.trusted_hosts or server.proxies lets others reach this server"
-                if settings.server.on_loopback
-                else f"{settings.server.host} can be reached from other machines"
-            )
-            remedy = "" if settings.server.on_loopback else ", or listen on 127.0.0.1"
-            raise KeyNeeded(
-                f"{why}, and there is no API key yet. Make one with `anaphora keys create NAME`, or set up signing in "
-                f"(plugins.sso){remedy}."
-            )
-    finally:
-        database.close()
+    with closing(Database(settings.database_at)) as database:
+        if database.read_blocking(credentials.any_key):
+            return
+    why, remedy = f"{settings.server.host} can be reached from other machines", ", or listen on 127.0.0.1"
+    if settings.server.on_loopback:
+        why, remedy = "server.trusted_hosts or server.proxies lets others reach this server", ""
+    raise KeyNeeded(
+        f"{why}, and there is no API key yet. Make one with `anaphora keys create NAME`, or set up signing in "
+        f"(plugins.sso){remedy}."
+    )
 
 
 def listen(settings: ServerSettings) -> socket.socket:

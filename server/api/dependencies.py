@@ -9,10 +9,8 @@ disconnect and the server stopping; `TurnStream` closes the turn then.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from http import HTTPStatus
 from typing import Annotated, Any, Generic, TypeVar, cast
 
 from fastapi import Depends, FastAPI, Path, Query, Request
@@ -21,10 +19,8 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from sse_starlette.sse import SendTimeoutError
-from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from index.documents import Where
 from server.access import Principal
@@ -143,80 +139,6 @@ def is_api(path: str) -> bool:
     return path.startswith(API_PREFIXES)
 
 
-_KEPT = ("allow", "connection", "retry-after", "www-authenticate")
-_FAILED = "The page's server failed to do this; its log says why."
-
-
-def _is_navigation(scope: Scope) -> bool:
-    """Whether a browser asks for something to show, rather than a script or a program for something to read."""
-    return not is_api(scope["path"]) and "text/html" in Headers(scope=scope).get("accept", "")
-
-
-class MountedErrors:
-    """Replaces the body of every answer from 400 on that no endpoint of the API gave, unknown paths of it included.
-
-    Where a browser navigates, it is the page that `app.state.error_page` makes of it (`ui.routes`), if there is one.
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        failed: Message | None = None
-        body = b""
-        answered = False
-
-        async def shaped(message: Message) -> None:
-            nonlocal failed, body, answered
-            if message["type"] == "http.response.start" and message["status"] >= HTTPStatus.BAD_REQUEST:
-                # What an endpoint says has the shape already; what falls through to the page's server has not.
-                kind = Headers(raw=message["headers"]).get("content-type", "")
-                shaped_here = is_api(scope["path"]) and kind.startswith(("application/json", "text/event-stream"))
-                if shaped_here or (_is_navigation(scope) and kind.startswith("text/html")):
-                    await send(message)
-                else:
-                    failed = message
-            elif failed is None:
-                await send(message)
-            else:
-                body += message.get("body", b"")
-                if not message.get("more_body"):
-                    headers = Headers(raw=failed["headers"])
-                    remaining = {name: headers[name] for name in _KEPT if name in headers}
-                    detail = _message(failed["status"], body)
-                    error_page = getattr(scope["app"].state, "error_page", None)
-                    if error_page and _is_navigation(scope):
-                        response: Response = error_page(scope, failed["status"], detail, remaining)
-                    else:
-                        response = error_response(failed["status"], detail, headers=remaining)
-                    await response(scope, receive, send)
-                    answered = True
-
-        try:
-            await self._app(scope, receive, shaped)
-        except Exception:  # of a route; cancelling is none
-            # Raised again after it was answered, it would cost the connection.
-            if not answered:
-                raise
-            log.exception("%s %s failed", scope["method"], scope["path"])
-
-
-def _message(status: int, body: bytes) -> str:
-    """Return the message of the body; nothing for a server error, whose body may be anything."""
-    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return _FAILED
-    try:
-        content = json.loads(body)
-    except ValueError:
-        content = None
-    content = content.get("detail") or content.get("error") if isinstance(content, dict) else None
-    content = content.get("message") if isinstance(content, dict) else content
-    return content[:500] if isinstance(content, str) and content else f"{HTTPStatus(status).phrase}."
-
-
 async def _service(request: Request) -> ChatService:
     """The service as whoever sent the request may use it: the only one there is for a route."""
     # A plain function would be called in a thread, for every request.
@@ -285,11 +207,6 @@ class Listing(BaseModel, Generic[T]):
     """Rows in the order that the operation names."""
 
     data: list[T]
-
-
-def show_as_pages(app: FastAPI, page: Callable[[Scope, int, str, Mapping[str, str]], Response]) -> None:
-    """Answer errors of addresses that a browser opens by what `page` makes of them, as `ui.routes.error_page` does."""
-    app.state.error_page = page
 
 
 CLIENT_CLOSED_REQUEST = 499

@@ -8,7 +8,10 @@ of another origin may change or read anything: it may only link here.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Mapping, Sequence
+import json
+import logging
+from collections.abc import Iterable, Sequence
+from http import HTTPStatus
 from urllib.parse import urlsplit
 
 from opentelemetry import context
@@ -16,6 +19,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
@@ -24,6 +28,23 @@ from server.plugins import paths
 from server.settings import is_loopback
 from server.tracing import Metrics
 from text.languages import speak, wanted
+
+log = logging.getLogger(__name__)
+
+
+class HttpMiddleware:
+    """ASGI middleware of HTTP requests, which `handle` gets; whatever else is asked for goes past it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await (self.handle if scope["type"] == "http" else self._app)(scope, receive, send)
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request, usually by a call of the application within."""
+        raise NotImplementedError
+
 
 _REMOVED = (b"forwarded", b"x-real-ip", b"x-gradio-server")
 _REMOVED_PREFIX = b"x-forwarded-"
@@ -162,18 +183,15 @@ class _TooLong(HTTPException):
     """Raised where a body is read: FastAPI lets an HTTPException of a middleware through."""
 
 
-class BodySizeMiddleware:
+class BodySizeMiddleware(HttpMiddleware):
     """Answers 413 to a body above the limit: before reading it where its length is told, else while reading."""
 
     def __init__(self, app: ASGIApp, upload_bytes: int) -> None:
-        self._app = app
+        super().__init__(app)
         self._upload_bytes = upload_bytes + UPLOAD_OVERHEAD
         self._plain_bytes = min(PLAIN_BYTES, self._upload_bytes)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
         is_upload = headers.get("content-type", "").lower().startswith("multipart/")
         limit = self._upload_bytes if is_upload else self._plain_bytes
@@ -227,18 +245,11 @@ LOGIN_POLICY = (
 )
 
 
-class SecurityHeaders:
+class SecurityHeaders(HttpMiddleware):
     """Adds the headers that tell a browser what not to do; a response may have its own instead."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        path: str = scope["path"]
-        headers: Mapping[str, str] = _of(path)
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = _of(scope["path"])
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -265,14 +276,11 @@ def _of(path: str) -> dict[str, str]:
 ENGLISH_PAGES = ("/workbench", "/traces")
 
 
-class RequestLanguage:
+class RequestLanguage(HttpMiddleware):
     """Lets everything be said in the language that the request asks for."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and not scope["path"].startswith(ENGLISH_PAGES):
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not scope["path"].startswith(ENGLISH_PAGES):
             connection = HTTPConnection(scope)
             speak(wanted(connection.cookies, connection.headers.get("accept-language")))
         await self._app(scope, receive, send)
@@ -282,21 +290,18 @@ TRACED = "/v1/"
 """Below it a request may belong to a caller's trace; health checks and the page's files do not."""
 
 
-class RequestWatch:
+class RequestWatch(HttpMiddleware):
     """Counts requests by route and status, and makes a caller's trace the current one.
 
     A route is its pattern, so that no text from outside is a label.
     """
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
-        self._app = app
+        super().__init__(app)
         self._metrics = metrics
         self._propagator = TraceContextTextMapPropagator()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         status = 500
 
         async def watched(message: Message) -> None:
@@ -312,3 +317,71 @@ class RequestWatch:
         finally:
             context.detach(token)
             self._metrics.requests.labels(getattr(scope.get("route"), "path", "") or "other", str(status)).inc()
+
+
+_KEPT = ("allow", "connection", "retry-after", "www-authenticate")
+_FAILED = "The page's server failed to do this; its log says why."
+
+
+def _is_navigation(scope: Scope) -> bool:
+    """Whether a browser asks for something to show, rather than a script or a program for something to read."""
+    return not is_api(scope["path"]) and "text/html" in Headers(scope=scope).get("accept", "")
+
+
+class MountedErrors(HttpMiddleware):
+    """Replaces the body of every answer from 400 on that no endpoint of the API gave, unknown paths of it included.
+
+    Where a browser navigates, it is the page that `app.state.error_page` makes of it (`ui.routes`), if there is one.
+    """
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        failed: Message | None = None
+        body = b""
+        answered = False
+
+        async def shaped(message: Message) -> None:
+            nonlocal failed, body, answered
+            if message["type"] == "http.response.start" and message["status"] >= HTTPStatus.BAD_REQUEST:
+                # What an endpoint says has the shape already; what falls through to the page's server has not.
+                kind = Headers(raw=message["headers"]).get("content-type", "")
+                shaped_here = is_api(scope["path"]) and kind.startswith(("application/json", "text/event-stream"))
+                if shaped_here or (_is_navigation(scope) and kind.startswith("text/html")):
+                    await send(message)
+                else:
+                    failed = message
+            elif failed is None:
+                await send(message)
+            else:
+                body += message.get("body", b"")
+                if not message.get("more_body"):
+                    headers = Headers(raw=failed["headers"])
+                    remaining = {name: headers[name] for name in _KEPT if name in headers}
+                    detail = _message(failed["status"], body)
+                    error_page = getattr(scope["app"].state, "error_page", None)
+                    if error_page and _is_navigation(scope):
+                        response: Response = error_page(scope, failed["status"], detail, remaining)
+                    else:
+                        response = error_response(failed["status"], detail, headers=remaining)
+                    await response(scope, receive, send)
+                    answered = True
+
+        try:
+            await self._app(scope, receive, shaped)
+        except Exception:  # of a route; cancelling is none
+            # Raised again after it was answered, it would cost the connection.
+            if not answered:
+                raise
+            log.exception("%s %s failed", scope["method"], scope["path"])
+
+
+def _message(status: int, body: bytes) -> str:
+    """Return the message of the body; nothing for a server error, whose body may be anything."""
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return _FAILED
+    try:
+        content = json.loads(body)
+    except ValueError:
+        content = None
+    content = content.get("detail") or content.get("error") if isinstance(content, dict) else None
+    content = content.get("message") if isinstance(content, dict) else content
+    return content[:500] if isinstance(content, str) and content else f"{HTTPStatus(status).phrase}."

@@ -31,6 +31,7 @@ from server.access import LOCAL, NOBODY, Principal, SignInFailed, account, entry
 from server.api.dependencies import chat_error_response, error_response, is_api
 from server.api.middleware import (
     BodySizeMiddleware,
+    HttpMiddleware,
     OriginMiddleware,
     ProxyHeaders,
     SecurityHeaders,
@@ -170,16 +171,16 @@ def limit_headers(standings: Sequence[RateLimitStatus]) -> dict[str, str]:
     return headers
 
 
-class RequestLimit:
+class RequestLimit(HttpMiddleware):
     """Counts requests of the principal that the door found, and answers 429 to one too many."""
 
     def __init__(self, app: ASGIApp, limits: PrincipalLimits) -> None:
-        self._app = app
+        super().__init__(app)
         self._limits = limits
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path, principal = scope.get("path", ""), scope.get("state", {}).get("principal")
-        if scope["type"] != "http" or principal is None or not path.startswith("/v1/"):
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        principal = scope.get("state", {}).get("principal")
+        if principal is None or not scope["path"].startswith("/v1/"):
             await self._app(scope, receive, send)
             return
         refusal: Response | None = None

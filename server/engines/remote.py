@@ -144,12 +144,10 @@ class RemoteEngine(Engine):
 
     def _find(self, client: httpx.Client) -> tuple[str, list[str]]:
         """The base URL that answers, and the models listed there."""
-        names = self._list(client, self.address)
-        if names is None and not self.address.endswith("/v1"):
-            names = self._list(client, f"{self.address}/v1")
-            if names is not None:
-                return f"{self.address}/v1", names
-        return self.address, names or []
+        for url in dict.fromkeys((self.address, f"{self.address.removesuffix('/v1')}/v1")):
+            if (names := self._list(client, url)) is not None:
+                return url, names
+        return self.address, []
 
     def _list(self, client: httpx.Client, base_url: str) -> list[str] | None:
         """Ids of the models at `base_url`, None where there is no such list. Raises EngineUnreachable."""

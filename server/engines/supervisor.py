@@ -11,6 +11,7 @@ import subprocess
 import threading
 import time
 from collections import deque
+from contextlib import suppress
 from dataclasses import asdict
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -155,11 +156,9 @@ class Supervisor:
         logger.start()
         refusal = ""
         try:
-            try:
+            with suppress(BrokenPipeError):  # it died before it read its job
                 process.stdin.write(json.dumps(asdict(self._job)) + "\n")
                 process.stdin.flush()
-            except BrokenPipeError:
-                log.debug("the worker died before it read its job")
             for line in process.stdout:
                 answer = _answer(line)
                 if answer.get("ready"):
@@ -214,8 +213,6 @@ def _answer(line: str) -> dict[str, object]:
 
 def _end(process: subprocess.Popen[str] | None) -> None:
     """Close the pipe whose end tells the worker to go."""
-    if process is not None and process.stdin is not None and not process.stdin.closed:
-        try:
+    if process is not None and process.stdin is not None:
+        with suppress(BrokenPipeError):  # it is gone already
             process.stdin.close()
-        except BrokenPipeError:
-            log.debug("the worker was gone already")

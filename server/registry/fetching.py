@@ -197,19 +197,20 @@ def _convert(model: RegisteredModel, home: Path, partial: Path, files: list[Mode
 
 def _adopt(model: RegisteredModel, home: Path, partial: Path) -> None:
     """Verify files lying in the model's folder unverified; wrong ones are reported, not deleted: they are not ours."""
-    if model.source is not None:
-        source = model.source
-        if (partial / source.path).is_file() and sha256(partial / source.path) != source.sha256:
-            (partial / source.path).unlink()
     for file in model.files:
         path = model.folder(home) / file.path
-        if path.is_file() and sha256(path) != file.sha256:
+        if _differs(path, file):
             raise WrongHash(
                 f"{path} is not the file that belongs there: its SHA-256 should be {file.sha256}. "
                 "Delete it and fetch the model again."
             )
-        if (partial / file.path).is_file() and sha256(partial / file.path) != file.sha256:
-            (partial / file.path).unlink()
+    for gathered in (*model.files, model.source):
+        if gathered is not None and _differs(partial / gathered.path, gathered):
+            (partial / gathered.path).unlink()
+
+
+def _differs(path: Path, file: ModelFile) -> bool:
+    return path.is_file() and sha256(path) != file.sha256
 
 
 def known(name: str, home: Path) -> RegisteredModel:

@@ -126,12 +126,8 @@ def _packaged() -> dict[str, Any]:
 
 
 def _merged(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        **values,
-        **{
-            name: _merged(values[name], change)
-            if isinstance(change, dict) and isinstance(values.get(name), dict)
-            else change
-            for name, change in changes.items()
-        },
-    }
+    merged = dict(values)
+    for name, change in changes.items():
+        inner = values.get(name)
+        merged[name] = _merged(inner, change) if isinstance(change, dict) and isinstance(inner, dict) else change
+    return merged

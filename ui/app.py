@@ -58,34 +58,24 @@ def build(service: ChatService) -> gr.Blocks:
         called.__name__ = name
         return called
 
+    def part(name: str, *functions: Callable[..., Awaitable[Answer]], **values: object) -> gr.HTML:
+        """A part of the page: its skeleton, its script, and the functions that the script may call."""
+        return gr.HTML(
+            html_template=render(f"{name}.html", **values),
+            js_on_load=static(f"{name}.js"),
+            apply_default_css=False,
+            elem_id=name,
+            server_functions=list(functions),
+        )
+
+    plugin_calls = " ".join(page_calls())
     with gr.Blocks(title="Anaphora", analytics_enabled=False, fill_width=True) as blocks:
-        gr.HTML(
-            html_template=render("rail.html", languages=LANGUAGES),
-            js_on_load=static("rail.js"),
-            apply_default_css=False,
-            elem_id="rail",
-            server_functions=calls(
-                "list_conversations rename_conversation delete_conversation list_collections watch_jobs"
-            ),
-        )
-        chat = gr.HTML(
-            html_template=render("chat.html", standing=standing_messages(service.settings.plugins)),
-            js_on_load=static("chat.js"),
-            apply_default_css=False,
-            elem_id="chat",
-            server_functions=[
-                stop,
-                *calls("open_conversation show_version choose_model share unshare welcome filters"),
-                *calls(" ".join(("rate note_opened below_turn", *page_calls()))),
-            ],
-        )
-        gr.HTML(
-            html_template=render("panel.html"),
-            js_on_load=static("panel.js"),
-            apply_default_css=False,
-            elem_id="panel",
-            server_functions=calls(" ".join(("read_document", *page_calls()))),
-        )
+        conversations = "list_conversations rename_conversation delete_conversation list_collections watch_jobs"
+        part("rail", *calls(conversations), languages=LANGUAGES)
+        turns = "open_conversation show_version choose_model share unshare welcome filters rate note_opened below_turn"
+        standing = standing_messages(service.settings.plugins)
+        chat = part("chat", stop, *calls(f"{turns} {plugin_calls}"), standing=standing)
+        part("panel", *calls(f"read_document {plugin_calls}"))
         chat.ask(
             answer,
             outputs=chat,
@@ -104,15 +94,15 @@ def _principal(request: gr.Request) -> Principal:
     return _admitted(getattr(request, "request", request).scope)
 
 
+def _admitted(scope: Scope) -> Principal:
+    principal: Principal = scope["state"]["principal"]
+    return principal
+
+
 def _speak(request: gr.Request) -> None:
     """Answer in the language of a request: Gradio's queue runs in a context of its own."""
     origin = getattr(request, "request", request)
     speak(wanted(origin.cookies, origin.headers.get("accept-language")))
-
-
-def _admitted(scope: Scope) -> Principal:
-    principal: Principal = scope["state"]["principal"]
-    return principal
 
 
 def mount_page(app: FastAPI, service: ChatService) -> FastAPI:

@@ -85,13 +85,12 @@ def sources(kind: type[Settings], flags: Mapping[str, Any]) -> list[tuple[str, M
 
     init = InitSettingsSource(kind, init_kwargs=dict(flags))
     environment = EnvSettingsSource(kind)
-    named: list[tuple[str, Mapping[str, Any]]] = []
-    for source in kind.settings_customise_sources(kind, init, environment, environment, init):
-        if isinstance(source, TomlConfigSettingsSource):
-            named.append((f"file {source.toml_file_path}", source()))
-        else:
-            named.append(("flag" if source is init else "environment", source()))
-    return named
+    return [
+        (f"file {source.toml_file_path}", source())
+        if isinstance(source, TomlConfigSettingsSource)
+        else ("flag" if source is init else "environment", source())
+        for source in kind.settings_customise_sources(kind, init, environment, environment, init)
+    ]
 
 
 def source_of(places: list[tuple[str, Mapping[str, Any]]], path: tuple[str, ...]) -> str:
@@ -184,12 +183,8 @@ def markdown(kind: type[Settings]) -> str:
     return "\n".join(parts)
 
 
-def _has(values: Mapping[str, Any], path: tuple[str, ...]) -> bool:
-    for name in path:
-        if not isinstance(values, Mapping) or name not in values:
-            return False
-        values = values[name]
-    return True
+def _has(values: object, path: tuple[str, ...]) -> bool:
+    return not path or (isinstance(values, Mapping) and path[0] in values and _has(values[path[0]], path[1:]))
 
 
 def _get(settings: BaseModel, path: tuple[str, ...]) -> object:

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 from itertools import pairwise
 from pathlib import Path
@@ -42,12 +42,11 @@ _VARINT, _BYTES, _FLOAT = 0, 2, 5
 _ATTRIBUTE_FLOAT, _ATTRIBUTE_INT = 1, 2
 
 
-@dataclass
 class Graph:
-    """A graph that grows by its nodes and tensors; `domains` are the operator sets it uses and their versions."""
+    """A graph that grows by its nodes and tensors."""
 
-    domains: Mapping[str, int]
-    _parts: list[bytes] = field(default_factory=list)
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
 
     def tensor(self, name: str, values: NDArray[np.generic], kind: DataType, shape: Sequence[int] = ()) -> str:
         """Add a constant and return its name; `shape` is that of `values` unless given, as it must be for INT4."""
@@ -71,10 +70,9 @@ class Graph:
             *(_piece(11, _value(name, kind, ("batch", "tokens"))) for name, kind in inputs.items()),
             _piece(12, _value(output, DataType.FLOAT, ("batch", "tokens", width))),
         ]
-        sets = [_text(1, domain) + _number(2, version) for domain, version in self.domains.items()]
         with path.open("wb") as file:
             file.write(_number(1, IR_VERSION) + _text(2, PRODUCER))
-            file.writelines(_piece(8, operator_set) for operator_set in sets)
+            file.writelines(_piece(8, _text(1, domain) + _number(2, version)) for domain, version in _DOMAINS.items())
             file.write(_head(7, sum(map(len, parts))))
             file.writelines(parts)
 
@@ -181,8 +179,12 @@ def read(source: Path) -> PackedModel:
     texts = [spelt[start:end].decode() for start, end in pairwise(ends)]
     _, normalised = fields.read("iI")
     fields.take(normalised)
-    pieces = list(zip(texts, scores, strict=True))
-    return PackedModel(width, layers, heads, epsilon, unknown, pieces, dict(_tensors(content, fields)))
+    pieces, tensors = list(zip(texts, scores, strict=True)), dict[str, memoryview]()
+    for _ in range(*fields.read("i")):
+        name = bytes(fields.take(*fields.read("H"))).decode()
+        _, _, start, size = fields.read("BIQQ")
+        tensors[name] = content[start : start + size]
+    return PackedModel(width, layers, heads, epsilon, unknown, pieces, tensors)
 
 
 class _Fields:
@@ -197,15 +199,6 @@ class _Fields:
     def take(self, size: int) -> memoryview:
         self._at += size
         return self._content[self._at - size : self._at]
-
-
-def _tensors(content: memoryview, fields: _Fields) -> Iterator[tuple[str, memoryview]]:
-    (count,) = fields.read("i")
-    for _ in range(count):
-        (length,) = fields.read("H")
-        name = bytes(fields.take(length)).decode()
-        _, _, start, size = fields.read("BIQQ")
-        yield name, content[start : start + size]
 
 
 def write_tokenizer(packed: PackedModel, path: Path) -> None:
@@ -228,7 +221,7 @@ def write_model(packed: PackedModel, path: Path) -> None:
     """Write the encoder, BERT's: token ids in, the last layer's states out. Texts come one by one, without padding."""
     import numpy as np
 
-    graph = Graph(_DOMAINS)
+    graph = Graph()
     numbers, scales = packed.blocks("emb.word", packed.width)
     # Four bits with a sign, two in a byte.
     signed = (numbers ^ 8).reshape(-1, packed.width)

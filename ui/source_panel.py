@@ -44,9 +44,7 @@ ReaderMark: TypeAlias = Highlight | ReferenceMark | LinkMark
 _MARKDOWN = {".md", ".mdx", ".markdown", ".html", ".htm", ".xhtml", ".docx", ".rst"}
 _TABLE = re.compile(r"^\|.*\|\n\|(?: --- \|)+(?:\n\|.*\|$)*", re.MULTILINE)
 _PICTURE_WIDTH = 1000
-_RANKINGS = {"bm25": message("keywords"), "dense": message("meaning")}
-_OTHERS = {"rerank": message("cross-encoder"), "document": message("document you talk about")}
-_LEGS = {
+_RANKINGS = {
     "typed": message("typed question"),
     "rewritten": message("question in full"),
     "expanded": message("question with words added"),
@@ -56,7 +54,12 @@ _LEGS = {
     "opening": message("your first question"),
     "conversation": message("whole conversation"),
     "page": message("the page you read"),
+    "bm25": message("keywords"),
+    "dense": message("meaning"),
+    "rerank": message("cross-encoder"),
+    "document": message("document you talk about"),
 }
+"""Query variants, rankings of each, and what else moves a passage, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,17 +110,9 @@ def _within(highlights: Sequence[ReaderMark], start: int, end: int) -> list[Read
     ]
 
 
-def variant_name(name: str) -> str:
-    """A query variant in words; one this page does not know keeps its name."""
-    return gettext(_LEGS[name]) if name in _LEGS else name
-
-
 def ranking_name(label: str) -> str:
-    """`typed/bm25` in words."""
-    variant, _, ranking = label.partition("/")
-    if not ranking:
-        return gettext(_OTHERS[variant]) if variant in _OTHERS else variant_name(variant)
-    return f"{variant_name(variant)}, {gettext(_RANKINGS[ranking]) if ranking in _RANKINGS else ranking}"
+    """A query variant, or a ranking such as `typed/bm25`, in words; a part that is not known here keeps its name."""
+    return ", ".join(gettext(_RANKINGS[part]) if part in _RANKINGS else part for part in label.split("/"))
 
 
 def document_link(collection: str, document_id: str, start: int = 0, end: int = 0, part: str = "") -> str:

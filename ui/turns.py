@@ -34,7 +34,7 @@ from server.chat import (
 from text.languages import gettext, message, ngettext
 from ui.annotations import Annotation, Chip, Doubt
 from ui.safe_html import link_target, render_markdown
-from ui.source_panel import sources_html, variant_name
+from ui.source_panel import ranking_name, sources_html
 from ui.templates import render
 
 _MARKER = re.compile(r"\[(\d{1,3})\]")
@@ -321,7 +321,7 @@ class TurnView:
             nearest=[(self.numbers.get(quoted.n, quoted.n), render_markdown(quoted.quote)) for quoted in self.nearest]
             if self.state == "running" and not self.folded
             else [],
-            variants=[(variant_name(variant.name), variant) for variant in rewrite.variants] if rewrite else [],
+            variants=[(ranking_name(variant.name), variant) for variant in rewrite.variants] if rewrite else [],
             timings=[(gettext(name.replace("_", " ").capitalize()), value) for name, value in seconds.items()],
             versions=self.versions if self.id in self.versions and len(self.versions) > 1 else (),
             total=done.seconds.get("total") if done else None,

@@ -84,15 +84,10 @@ def error_body(status: int, message: str, *, param: str | None = None, code: str
 
 
 def error_response(
-    status: int,
-    message: str,
-    *,
-    param: str | None = None,
-    code: str | None = None,
-    headers: Mapping[str, str] | None = None,
+    status: int, message: str, *, headers: Mapping[str, str] | None = None, **about: str | None
 ) -> JSONResponse:
-    """An error as a response."""
-    return JSONResponse(error_body(status, message, param=param, code=code), status, headers=dict(headers or {}))
+    """An error as a response; `about` it `error_body` may tell more."""
+    return JSONResponse(error_body(status, message, **about), status, headers=dict(headers or {}))
 
 
 def chat_error_response(error: ChatError) -> JSONResponse:

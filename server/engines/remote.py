@@ -101,12 +101,19 @@ class RemoteEngine(Engine):
                 client,
                 httpx.AsyncClient(timeout=timeout, verify=_tls(), limits=unbounded, event_hooks=ATRACED),
             )
-            self._chat_model = None
-        self.chat_model()  # its library is imported now, not with the first turn
+            self._chat_model = openai_chat_model(
+                self._llm,
+                self.address,
+                self.model,
+                self._clients,
+                retries=_RETRIES,
+                cache_salt=self._salt,
+                served_by=self._served_by,
+            )
 
     def stop(self) -> None:
         with self._lock:
-            clients, self._clients = self._clients, None
+            clients, self._clients, self._chat_model = self._clients, None, None
         if clients is not None:
             clients[0].close()
 
@@ -127,19 +134,8 @@ class RemoteEngine(Engine):
 
     def chat_model(self) -> BaseChatModel:
         """A model that talks to the server. Raises EngineUnreachable before `start` and after `stop`."""
-        clients = self._clients
-        if clients is None:
-            raise EngineUnreachable(f"The connection to {self.address} is not started.")
         if self._chat_model is None:
-            self._chat_model = openai_chat_model(
-                self._llm,
-                self.address,
-                self.model,
-                clients,
-                retries=_RETRIES,
-                cache_salt=self._salt,
-                served_by=self._served_by,
-            )
+            raise EngineUnreachable(f"The connection to {self.address} is not started.")
         return self._chat_model
 
     def _find(self, client: httpx.Client) -> tuple[str, list[str]]:

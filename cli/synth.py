@@ -90,13 +90,13 @@ def synth(
             runner = TaskRunner(journal, sampling, batches)
         else:
             deadline = time.monotonic() + 60 * minutes if minutes else float("inf")
-            asked = open_task_runner(
+            live = open_task_runner(
                 settings, state, folder, seed, concurrency, dialogs=dialogs, stop=lambda: time.monotonic() > deadline
             )
-            runner = stack.enter_context(asked)
-        told = partial(tell, state, folder)
+            runner = stack.enter_context(live)
+        report = partial(tell, state, folder)
         try:
-            synthesise(documents, plan, runner, encoder, folder, dialogs=dialogs, callback=told)
+            synthesise(documents, plan, runner, encoder, folder, dialogs=dialogs, callback=report)
         except Paused as paused:
             then = "Run the same command again to go on."
             if batches is not None:

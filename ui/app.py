@@ -73,8 +73,8 @@ def build(service: ChatService) -> gr.Blocks:
         conversations = "list_conversations rename_conversation delete_conversation list_collections watch_jobs"
         part("rail", *calls(conversations), languages=LANGUAGES)
         turns = "open_conversation show_version choose_model share unshare welcome filters rate note_opened below_turn"
-        standing = standing_messages(service.settings.plugins)
-        chat = part("chat", stop, *calls(f"{turns} {plugin_calls}"), standing=standing)
+        messages = standing_messages(service.settings.plugins)
+        chat = part("chat", stop, *calls(f"{turns} {plugin_calls}"), standing=messages)
         part("panel", *calls(f"read_document {plugin_calls}"))
         chat.ask(
             answer,

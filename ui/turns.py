@@ -270,7 +270,7 @@ class TurnView:
         return sorted(sources.values(), key=lambda source: source["number"])
 
     def notices(self) -> list[Notice]:
-        """What a person must be told about the turn, in the order of its places on the page."""
+        """List the notices about the turn, in the order of the page."""
         done, notices = self.done, list[Notice]()
         if self.problem:
             notices.append(Notice("error", self.problem))

@@ -10,9 +10,10 @@ import logging
 import threading
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -405,6 +406,10 @@ def _folder(root: Path, name: str) -> CollectionFolder:
         raise CollectionNotFound(str(error)) from error
 
 
+_Ranking: TypeAlias = tuple[str, float, list[int]]
+"""A label, a weight, and rows best first."""
+
+
 def _search(
     generation: _Generation,
     queries: Sequence[Query],
@@ -416,34 +421,17 @@ def _search(
 ) -> list[Hit]:
     mask = generation.records.mask(where) if where else None
     everywhere = [query for query in queries if not query.within]
-    with call("bm25"):
-        terms = dict.fromkeys(_clean(query.text) for query in everywhere if query.lexical > 0)
-        lexical = {text: generation.lexical.search(text, depth, mask) for text in terms}
-    with call("dense"):
-        texts = dict.fromkeys(_clean(query.text) for query in everywhere if query.dense > 0)
-        near = generation.dense([vectors[text] for text in texts], depth, mask)
-        dense = dict(zip(texts, near, strict=True))
-    rankings: list[tuple[str, float, list[int]]] = []
-    spoken: list[tuple[str, float, list[int]]] = []
-    strength = 0.0
-    for query in everywhere:
-        text = _clean(query.text)
-        if query.document_prior_weight > 0:
-            strength = max(strength, query.document_prior_weight)
-        factor = 1.0
-        if query.confidence > 0 and text in dense:
-            factor = query_confidence(dense[text].scores[:CONFIDENCE_RANK], query.confidence)
-        rankings_used = spoken if query.document_prior_weight > 0 else rankings
-        if query.lexical > 0:
-            rankings_used.append((f"{query.name}/bm25", factor * query.lexical, lexical[text]))
-        if query.dense > 0:
-            nearest = dense[text].rows
-            if generation.embedded is not None and text in lexical:
-                nearest = _completed(nearest, lexical[text], generation.embedded, generation.manifest.passages)
-            rankings_used.append((f"{query.name}/dense", factor * query.dense, nearest))
+    rankings: list[_Ranking] = []
+    spoken: list[_Ranking] = []
+    for query, ranking in _rankings(generation, everywhere, vectors, depth, mask):
+        (spoken if query.document_prior_weight > 0 else rankings).append(ranking)
+    strength = max((query.document_prior_weight for query in everywhere), default=0.0)
     for query in queries:
-        if query.within:
-            rankings += _within(generation, query, vectors, depth, mask)
+        masks = (generation.records.mask(own) for own in query.within)
+        own = next((own for own in masks if own.any()), None)
+        both = own if own is None or mask is None else own & mask
+        if both is not None and both.any():
+            rankings += [ranking for _, ranking in _rankings(generation, [query], vectors, depth, both)]
     with call("fuse") as this:
         document_of = generation.documents.__getitem__
         ranks, certainty = document_prior(spoken, document_of, rrf_k)
@@ -454,21 +442,28 @@ def _search(
     return [Hit(passage, fused.score, fused.ranks) for passage, fused in zip(passages, best, strict=True)]
 
 
-def _within(
-    generation: _Generation, query: Query, vectors: dict[str, Vectors], depth: int, mask: Mask | None
-) -> list[tuple[str, float, list[int]]]:
-    """The rankings of a query that has filters of its own, beside the search's."""
-    masks = (generation.records.mask(own) for own in query.within)
-    own = next((own for own in masks if own.any()), None)
-    both = own if own is None or mask is None else own & mask
-    if both is None or not both.any():
-        return []
-    text, rankings = _clean(query.text), []
-    if query.lexical > 0:
-        rankings.append((f"{query.name}/bm25", query.lexical, generation.lexical.search(text, depth, both)))
-    if query.dense > 0:
-        rankings.append((f"{query.name}/dense", query.dense, generation.dense([vectors[text]], depth, both)[0].rows))
-    return rankings
+def _rankings(
+    generation: _Generation, queries: Sequence[Query], vectors: dict[str, Vectors], depth: int, mask: Mask | None
+) -> Iterator[tuple[Query, _Ranking]]:
+    """The rankings of queries that all search within the same mask, each with its query."""
+    with call("bm25"):
+        terms = dict.fromkeys(_clean(query.text) for query in queries if query.lexical > 0)
+        lexical = {text: generation.lexical.search(text, depth, mask) for text in terms}
+    with call("dense"):
+        texts = dict.fromkeys(_clean(query.text) for query in queries if query.dense > 0)
+        near = generation.dense([vectors[text] for text in texts], depth, mask)
+        dense = dict(zip(texts, near, strict=True))
+    for query in queries:
+        text, factor = _clean(query.text), 1.0
+        if query.confidence > 0 and text in dense:
+            factor = query_confidence(dense[text].scores[:CONFIDENCE_RANK], query.confidence)
+        if query.lexical > 0:
+            yield query, (f"{query.name}/bm25", factor * query.lexical, lexical[text])
+        if query.dense > 0:
+            nearest = dense[text].rows
+            if generation.embedded is not None and text in lexical:
+                nearest = _completed(nearest, lexical[text], generation.embedded, generation.manifest.passages)
+            yield query, (f"{query.name}/dense", factor * query.dense, nearest)
 
 
 def _completed(dense: list[int], lexical: list[int], embedded: npt.NDArray[np.int64], passages: int) -> list[int]:

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from index.documents import Document, Passage
+from index.documents import Document
 from index.encoders import Encoder
 from index.errors import CollectionNotFound, DocumentNotFound, LoadError, ParserKilled
 from index.loaders import SourceFile, walk
@@ -117,10 +117,9 @@ def index_paths(
         folder.writing(),
         VersionWriter(folder, encoder, store, progress, cancelled, language, workers, enough) as writer,
     ):
-        quarantine = Quarantine(folder.path)
         reader = FileReader(
             shared_pool(limits or Limits()),
-            quarantine,
+            Quarantine(folder.path),
             writer.staged.files(),
             f"{TEXTS} {window} {encoder.name}",
             max_file_mb,
@@ -128,7 +127,7 @@ def index_paths(
             cancelled or (lambda: False),
             Addresses({resolved(Path(folder)): site for folder, site in site_urls.items()}),
         )
-        run = _IndexRun(writer, encoder, window, reader, quarantine, {resolved(path) for path in paths})
+        run = _IndexRun(writer, window, reader, {resolved(path) for path in paths})
         files: list[FileStatus] = []
         for done, (source, reading) in enumerate(reader.ahead(sources, workers)):
             writer.report("reading", done, len(sources))
@@ -165,10 +164,8 @@ def index_documents(
         files: list[FileStatus] = []
         for document in documents:
             writer.report("reading", len(files), len(files) + 1)
-            passages, warning = _bounded(document, window, encoder)
-            left_out = writer.staged.add_document(document, "", passages)
-            warning = "; ".join(filter(None, (warning, _repeated(left_out))))
-            files.append(FileStatus("", document.id, "indexed", warning, len(passages) - left_out))
+            added, warnings = _add(writer, document, "", window)
+            files.append(FileStatus("", document.id, "indexed", "; ".join(warnings), added))
         return _finish(writer, files, bool(files), began)
 
 
@@ -228,10 +225,8 @@ class _IndexRun:
     """One run over files: which of them changed, and what the staged version holds of each."""
 
     writer: VersionWriter
-    encoder: Encoder
     window: int
     reader: FileReader
-    quarantine: Quarantine
     given: set[Path]
     changed: bool = False
 
@@ -255,11 +250,11 @@ class _IndexRun:
         if reading.parsed is not None and reading.document_id != document_id:
             reading = self.reader.read(source, document_id)
         if reading.killed:
-            self.quarantine.add(path, reading.fingerprint, reading.problem)
+            self.reader.quarantine.add(path, reading.fingerprint, reading.problem)
         if reading.parsed is None:
             problem = reading.problem + (LEFT_ALONE if reading.killed else "")
             return self._failed(source, path, document_id, record, problem)
-        self.quarantine.release(path)
+        self.reader.quarantine.release(path)
         file = FileRecord(str(path), document_id, reading.fingerprint)
         return self._stage(source, path, file, reading.parsed.documents, reading.parsed.warnings)
 
@@ -287,11 +282,10 @@ class _IndexRun:
                     warnings.append(f"document {document.id!r} is already there from {owner}: left out")
                     continue
                 self._forget(owner)
-            passages, shortened = _bounded(document, self.window, self.encoder)
-            left_out = self._staged.add_document(document, str(path), passages)
-            warnings += filter(None, (shortened, _repeated(left_out)))
+            added, left_out = _add(self.writer, document, str(path), self.window)
+            warnings += left_out
             self._owners[document.id] = str(path)
-            total += len(passages) - left_out
+            total += added
         warning = "; ".join(warnings)
         self._staged.add_file(replace(file, warning=warning))
         if not total:
@@ -328,18 +322,17 @@ class _IndexRun:
         raise LoadError(f"{source.path} has no free id: rename it")
 
 
-def _bounded(document: Document, window: int, encoder: Encoder) -> tuple[list[Passage], str]:
-    """Return the first `MAX_PASSAGES` passages of a document, and a sentence if there are more."""
-    passages = split(document, window, encoder.count_tokens, MAX_PASSAGES + 1)
-    if document.verbatim or len(passages) <= MAX_PASSAGES:
-        return passages, ""
-    at = 100 * passages[MAX_PASSAGES].start // len(document.text)
-    warning = f"only its first {MAX_PASSAGES:,} passages, {at} % of it, are searched: split the file"
-    return passages[:MAX_PASSAGES], warning
-
-
-def _repeated(count: int) -> str:
-    return f"{count} passages left out: their ids are used by others" if count else ""
+def _add(writer: VersionWriter, document: Document, path: str, window: int) -> tuple[int, list[str]]:
+    """Stage the first `MAX_PASSAGES` passages of a document; how many they are, and what was left out."""
+    warnings: list[str] = []
+    passages = split(document, window, writer.encoder.count_tokens, MAX_PASSAGES + 1)
+    if len(passages) > MAX_PASSAGES and not document.verbatim:
+        at = 100 * passages[MAX_PASSAGES].start // len(document.text)
+        warnings.append(f"only its first {MAX_PASSAGES:,} passages, {at} % of it, are searched: split the file")
+        passages = passages[:MAX_PASSAGES]
+    if repeated := writer.staged.add_document(document, path, passages):
+        warnings.append(f"{repeated} passages left out: their ids are used by others")
+    return len(passages) - repeated, warnings
 
 
 FILE = "quarantine.json"
@@ -360,12 +353,12 @@ class Quarantine:
     def add(self, path: Path, fingerprint: str, reason: str) -> None:
         """Leave a file alone from now on. Raises OSError."""
         self._files[str(path)] = {"fingerprint": fingerprint, "reason": reason}
-        self._write()
+        write_json(self._path, {"files": self._files})
 
     def release(self, path: Path) -> None:
         """Forget a file, if it is known. Raises OSError."""
         if self._files.pop(str(path), None) is not None:
-            self._write()
+            write_json(self._path, {"files": self._files})
 
     def _read(self) -> dict[str, dict[str, str]]:
         try:
@@ -374,9 +367,6 @@ class Quarantine:
             return {}  # the worst that follows is that a file is tried once more
         sound = isinstance(files, dict) and all(isinstance(entry, dict) for entry in files.values())
         return files if sound else {}
-
-    def _write(self) -> None:
-        write_json(self._path, {"files": self._files})
 
 
 # A larger file is not read to see whether it changed: its loader will refuse it.

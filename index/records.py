@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from index.documents import LABELS, Document, Metadata, MetadataValue, Passage, PlacedText, Section, Where
+from index.documents import LABELS, Document, Metadata, MetadataValue, Passage, PlacedText, Where
 from index.errors import CollectionCorrupt, DocumentNotFound
 from text.languages import ENGLISH, analysis
 from text.words import tokenize
@@ -109,14 +109,9 @@ class Records:
 
     def document(self, document_id: str) -> Document:
         """A whole document; raises DocumentNotFound."""
-        rows = self._all(
-            "SELECT id, title, text, sections, metadata, verbatim FROM documents WHERE id = ?", (document_id,)
-        )
-        if not rows:
-            raise DocumentNotFound(f"There is no document {document_id!r} in this collection.")
-        name, title, text, sections, metadata, verbatim = rows[0]
-        parts = tuple(map(Section.of, json.loads(sections)))
-        return Document(name, title, text, parts, json.loads(metadata), bool(verbatim))
+        query = "SELECT id, title, text, sections, metadata, verbatim FROM documents WHERE id = ?"
+        name, title, text, sections, metadata, verbatim = self._row_of(query, document_id)
+        return Document.of((name, title, text, json.loads(sections), json.loads(metadata), bool(verbatim)))
 
     def source(self, document_id: str) -> FileRecord:
         """The file a document came from; raises DocumentNotFound."""
@@ -124,10 +119,12 @@ class Records:
             "SELECT files.path, document_id, fingerprint, warning FROM files"
             " JOIN documents ON documents.path = files.path WHERE documents.id = ?"
         )
-        rows = self._all(query, (document_id,))
-        if not rows:
-            raise DocumentNotFound(f"There is no document {document_id!r} in this collection.")
-        return FileRecord(*rows[0])
+        return FileRecord(*self._row_of(query, document_id))
+
+    def _row_of(self, query: str, document_id: str) -> tuple[Any, ...]:
+        for row in self._all(query, (document_id,)):
+            return row
+        raise DocumentNotFound(f"There is no document {document_id!r} in this collection.")
 
     def documents(self) -> list[DocumentInfo]:
         """All documents, by id."""
@@ -174,20 +171,16 @@ class Records:
     def _groups(self, key: str) -> dict[tuple[bool, Any], list[int]]:
         """Rows by the value, typed, that they have of a metadata key."""
         if key not in self._values:
+            path = '$."' + key.replace("\\", "\\\\").replace('"', '\\"') + '"'
+            values = self._all('SELECT metadata -> ?, "row" FROM passages ORDER BY "row"', (path,))
+            rows = [(json.loads(value), row) for value, row in values if value is not None]
+            if not rows and key in ("document_id", "title"):
+                rows = [(value, row) for value, row in self._all(f'SELECT {key}, "row" FROM passages')]
             groups: dict[tuple[bool, Any], list[int]] = {}
-            for value, row in self._rows_by_value(key):
+            for value, row in rows:
                 groups.setdefault(_typed(value), []).append(row)
             self._values[key] = groups
         return self._values[key]
-
-    def _rows_by_value(self, key: str) -> list[tuple[Any, int]]:
-        """Each passage that has a metadata key, with its value."""
-        path = '$."' + key.replace("\\", "\\\\").replace('"', '\\"') + '"'
-        values = self._all('SELECT metadata -> ?, "row" FROM passages ORDER BY "row"', (path,))
-        rows = [(json.loads(value), row) for value, row in values if value is not None]
-        if rows or key not in ("document_id", "title"):
-            return rows
-        return [(row[0], row[1]) for row in self._all(f'SELECT {key}, "row" FROM passages')]
 
 
 def _named(metadata: str) -> tuple[str, str, str]:

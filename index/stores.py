@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -218,17 +218,21 @@ class ExactStore:
                 file.write(np.ascontiguousarray(chunk, dtype="<f4").data)
 
     def open(self, folder: Path, ids: Sequence[str], dimension: int) -> OpenMatrix:
-        path = folder / FILE
-        try:
-            matrix: Vectors = np.load(path, mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
-            raise CollectionCorrupt(f"{path} cannot be read ({error}): index again") from error
-        if matrix.shape != (len(ids), dimension):
-            raise CollectionCorrupt(f"{path} holds {matrix.shape} and not {(len(ids), dimension)}: index again")
-        return OpenMatrix(matrix)
+        return OpenMatrix(_mapped(folder / FILE, (len(ids), dimension)))
 
     def delete(self, folder: Path) -> None:
         pass
+
+
+def _mapped(path: Path, shape: tuple[int, int]) -> Any:
+    """Map an array of this shape into memory. Raises CollectionCorrupt."""
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise CollectionCorrupt(f"{path} cannot be read ({error}): index again") from error
+    if array.shape != shape:
+        raise CollectionCorrupt(f"{path} holds {array.shape} and not {shape}: index again")
+    return array
 
 
 class OpenMatrix:
@@ -310,13 +314,7 @@ class QuantisedStore(ExactStore):
 
     def open(self, folder: Path, ids: Sequence[str], dimension: int) -> OpenMatrix:
         matrix = np.asarray(super().open(folder, ids, dimension).matrix)
-        try:
-            signs: Planes = np.load(folder / QUANTISED_FILE, mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
-            raise CollectionCorrupt(f"{folder / QUANTISED_FILE} cannot be read ({error}): index again") from error
-        if signs.shape != (-(-dimension // 64), len(ids)):
-            raise CollectionCorrupt(f"{folder / QUANTISED_FILE} holds the signs of other vectors: index again")
-        return _OpenQuantised(matrix, signs)
+        return _OpenQuantised(matrix, _mapped(folder / QUANTISED_FILE, (-(-dimension // 64), len(ids))))
 
 
 class _OpenQuantised(OpenMatrix):

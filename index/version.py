@@ -80,9 +80,8 @@ def read_manifest(folder: Path) -> Manifest:
     path = folder / _MANIFEST
     text = path.read_bytes()
     try:
-        values = json.loads(text)
-        manifest = Manifest.model_validate(values)
-    except (ValueError, KeyError, TypeError) as error:
+        manifest = Manifest.model_validate_json(text)
+    except ValueError as error:
         raise CollectionCorrupt(f"{path} is not a manifest ({error}): index again") from error
     if manifest.format != FORMAT:
         raise CollectionCorrupt(
@@ -212,16 +211,12 @@ class CollectionFolder:
 
     def candidates(self) -> list[str]:
         """Ids of what may serve, the best first: the version that is named, then all others, the newest first."""
-        named = self.named()
-        try:
+        named, there = self.named(), list[str]()
+        with suppress(OSError):
             # A folder without a manifest is what a killed writer left.
             there = [path.parent.name for path in self.versions.glob("*/manifest.json")]
-        except OSError:
-            there = []
-        return [
-            *filter(None, [named]),
-            *sorted((name for name in there if name != named and _VERSION.fullmatch(name)), reverse=True),
-        ]
+        others = sorted((name for name in there if name != named and _VERSION.fullmatch(name)), reverse=True)
+        return [named, *others] if named else others
 
     def require(self) -> None:
         """Raise CollectionNotFound where there is nothing of a collection."""

@@ -205,7 +205,8 @@ class VersionWriter:
 
     def __enter__(self) -> VersionWriter:
         with storage_errors(self.folder.path):
-            self._sweep()
+            # What killed writers left, and versions that no reader can still need.
+            remove_versions(self.folder.stale(), self.folder, self.spec)
             self._previous = self._open_previous()
             self._path = self.folder.new_version(self.before.manifest.version if self.before else "")
             before = self.before.records if self.before else None
@@ -240,10 +241,6 @@ class VersionWriter:
         present = manifest.encoder, manifest.store, manifest.language
         return unreadable or manifest.without_vector > 0 or present != wanted
 
-    def _sweep(self) -> None:
-        """Remove what killed writers left, and versions that no reader can still need."""
-        remove_versions(self.folder.stale(), self.folder, self.spec)
-
     def report(self, stage: Stage, done: int, total: int) -> None:
         """Tell how far the run is; raises IndexingCancelled once that is asked for."""
         if self.progress:
@@ -270,7 +267,7 @@ class VersionWriter:
                 journal.close()
             self.folder.switch(version.manifest.version)
             journal.delete_files()
-            self._sweep()
+            remove_versions(self.folder.stale(), self.folder, self.spec)
         return version.manifest.version
 
     def _open_previous(self) -> tuple[list[bytes], OpenVectors] | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sqlite3
 import threading
 from array import array
@@ -354,10 +355,7 @@ class RecordsWriter:
         """Write the records of the new version, rows numbered; the scratch file stays until `close`."""
         self._db.execute("ATTACH ? AS finished", (str(path),))
         self._db.execute("PRAGMA finished.journal_mode = OFF")
-        for statement in _SCHEMA.split(";"):
-            if statement.strip():
-                named = statement.replace("CREATE TABLE ", "CREATE TABLE finished.")
-                self._db.execute(named.replace("CREATE INDEX ", "CREATE INDEX finished."))
+        self._db.executescript(re.sub("CREATE (TABLE|INDEX) ", r"\g<0>finished.", _SCHEMA))
         self._db.execute("BEGIN")
         self._db.execute("INSERT INTO finished.files SELECT * FROM main.files ORDER BY path")
         self._db.execute("INSERT INTO finished.documents SELECT * FROM main.documents ORDER BY id")

@@ -11,6 +11,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -258,13 +259,10 @@ class VersionWriter:
         serves on, and the vectors computed so far are kept for the next run.
         """
         with storage_errors(self.folder.path):
-            journal = VectorJournal(self.folder.journal, self.encoder.name, self.encoder.dimension)
-            try:
+            with closing(VectorJournal(self.folder.journal, self.encoder.name, self.encoder.dimension)) as journal:
                 source = VectorSource(journal, *(self._previous or ([], None)))
                 self._embed(source.known, journal)
                 version = self._save(source)
-            finally:
-                journal.close()
             self.folder.switch(version.manifest.version)
             journal.delete_files()
             remove_versions(self.folder.stale(), self.folder, self.spec)
@@ -334,8 +332,7 @@ class VersionWriter:
         self.staged.finish(version.records)
         self.staged.close()
         self.report("saving", 1, parts)
-        records = Records(version.records)
-        try:
+        with closing(Records(version.records)) as records:
             if manifest.terms:
                 lexical = Bm25s.build(records.terms())
                 if isinstance(self._store, TermStore):
@@ -343,18 +340,16 @@ class VersionWriter:
                 else:
                     lexical.save(version.lexical)
             self.report("saving", 2, parts)
-            if passages:
-                keys, ids = records.keys(), records.passage_ids()
+            keys, ids = records.keys(), records.passage_ids()
+        if passages:
 
-                def take(places: Sequence[int]) -> Vectors:
-                    return source.take([keys[rows[place]] for place in places])
+            def take(places: Sequence[int]) -> Vectors:
+                return source.take([keys[rows[place]] for place in places])
 
-                if self.without_vector:
-                    np.save(version.vector_rows, rows)
-                self._store.write(self._path, [ids[row] for row in rows], self.encoder.dimension, take)
-            self.report("saving", 3, parts)
-        finally:
-            records.close()
+            if self.without_vector:
+                np.save(version.vector_rows, rows)
+            self._store.write(self._path, [ids[row] for row in rows], self.encoder.dimension, take)
+        self.report("saving", 3, parts)
         write_manifest(self._path, manifest)
         self.report("saving", 4, parts)
         return version
@@ -372,11 +367,8 @@ def remove_versions(paths: Iterable[Path], folder: CollectionFolder, store: Stor
 
 def _opened(version: Version) -> tuple[list[bytes], OpenVectors]:
     """The embedding keys of a version's passages, and their vectors, open."""
-    records = Records(version.records)
-    try:
+    with closing(Records(version.records)) as records:
         ids, keys = records.passage_ids(), records.keys()
-    finally:
-        records.close()
     if (rows := version.rows_with_vectors()) is not None:
         ids, keys = [ids[row] for row in rows], [keys[row] for row in rows]
     store = load_store(version.manifest.store)

@@ -116,21 +116,14 @@ class TextEncoder(Protocol):
 class Encoder(TextEncoder, Protocol):
     """An embedding model."""
 
-    @property
-    def name(self) -> str:
-        """Names the model and its precision: vectors of different names are never mixed."""
-
-    @property
-    def dimension(self) -> int:
-        """Length of a vector."""
-
-    @property
-    def max_tokens(self) -> int:
-        """Window of the model in tokens, special tokens counted; longer texts are cut."""
-
-    @property
-    def prompt(self) -> str:
-        """The prompt that the model expects before a query; empty for most. `encode` adds that of passages itself."""
+    name: str
+    """Names the model and its precision: vectors of different names are never mixed."""
+    dimension: int
+    """Length of a vector."""
+    max_tokens: int
+    """Window of the model in tokens, special tokens counted; longer texts are cut."""
+    prompt: str
+    """The prompt that the model expects before a query; empty for most. `encode` adds that of passages itself."""
 
     def count_tokens(self, text: str) -> int:
         """Tokens of a text, special tokens left out."""

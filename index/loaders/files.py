@@ -160,17 +160,18 @@ def _below(root: Path, include: Sequence[str], exclude: Sequence[str]) -> list[s
     readable = suffixes() | _UNREADABLE
     for relative in _files(root, unwanted):
         asked_for = wanted is not None and wanted.match_file(relative)
-        if (
-            not _is_document(relative, asked_for, readable)
-            or (wanted and not asked_for)
-            or unwanted.match_file(relative)
-        ):
+        if (wanted and not asked_for) or unwanted.match_file(relative):
+            continue
+        name = relative.rpartition("/")[2].lower()
+        suffix = Path(name).suffix
+        # A folder of a benchmark holds queries and dialogs as .jsonl too, with the same keys.
+        if suffix not in readable or (suffix == ".jsonl" and not asked_for and "corpus" not in name):
             continue
         real = os.path.realpath(root / relative)
         if os.path.commonpath((real_root, real)) != real_root:
             continue
-        name = (real != os.path.join(real_root, relative), relative)
-        by_file[real] = min(by_file.get(real, name), name)
+        plain = (real != os.path.join(real_root, relative), relative)
+        by_file[real] = min(by_file.get(real, plain), plain)
     return sorted((relative for _, relative in by_file.values()), key=lambda relative: relative.split("/"))
 
 
@@ -197,13 +198,6 @@ def _files(root: Path, unwanted: GitIgnoreSpec) -> Iterator[str]:
                 yield relative
             elif not unwanted.match_file(f"{relative}/"):
                 (linked if entry.is_symlink() else folders).append(f"{relative}/")
-
-
-def _is_document(relative: str, asked_for: bool, suffixes: frozenset[str]) -> bool:
-    name = relative.rsplit("/", 1)[-1].lower()
-    suffix = Path(name).suffix
-    # A folder of a benchmark holds queries and dialogs as .jsonl too, with the same keys.
-    return suffix in suffixes and (suffix != ".jsonl" or asked_for or "corpus" in name)
 
 
 def _unused(relative: str, root: Path, names: set[str]) -> str:

@@ -11,19 +11,20 @@ import json
 import re
 import warnings
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
+
+from bs4 import BeautifulSoup, Tag, XMLParsedAsHTMLWarning
+from bs4.dammit import EncodingDetector
+from bs4.element import PreformattedString
+from bs4.exceptions import ParserRejectedMarkup
+from markdownify import MarkdownConverter
 
 from index.documents import LINKS, Document
 from index.errors import LoadError
 from index.loaders.markdown import outline
 from index.loaders.reading import clean, decode, one_line, read_bytes, title_from_name
 from text.sanitize import web_address
-
-if TYPE_CHECKING:
-    from bs4 import BeautifulSoup, Tag
-
 
 # What markdownify is asked to write; of other tags, whose names it would look up among its own methods, come the words.
 _WRITTEN = frozenset({
@@ -43,10 +44,6 @@ _NAMELESS = frozenset({"default", "text", "none", "source", "plaintext"})
 
 def _parsed(html: str, name: str) -> BeautifulSoup:
     """The tree of a page called `name`, without comments and the like. Raises LoadError where no parser takes it."""
-    from bs4 import BeautifulSoup, XMLParsedAsHTMLWarning
-    from bs4.element import PreformattedString
-    from bs4.exceptions import ParserRejectedMarkup
-
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", XMLParsedAsHTMLWarning)  # XHTML is read as HTML, as browsers do
@@ -75,7 +72,7 @@ def _markdown(tree: Tag, name: str) -> tuple[str, list[_Link]]:
             del tag["start"]
     words = tree.get_text()
     free = "".join(mark for mark in _MARKS if mark not in words)[:3]
-    converter = _converter()(free if len(free) == 3 else "")
+    converter = _WordsConverter(free if len(free) == 3 else "")
     try:
         text = clean(converter.convert_soup(tree))
     except RecursionError as error:
@@ -107,48 +104,42 @@ def _classes(tag: Tag) -> list[str]:
     return [str(name) for name in tag.get_attribute_list("class")]
 
 
-@cache
-def _converter() -> Any:
-    from markdownify import MarkdownConverter
+class _WordsConverter(MarkdownConverter):
+    """Words instead of links, pictures and emphasis; fences that their code cannot close."""
 
-    class WordsConverter(MarkdownConverter):
-        """Words instead of links, pictures and emphasis; fences that their code cannot close."""
+    def __init__(self, marks: str) -> None:
+        super().__init__(
+            heading_style="ATX",
+            bullets="-",
+            strip=["b", "strong", "i", "em", "del", "s", "u", "sub", "sup", "mark"],
+            escape_asterisks=False,
+            escape_underscores=False,
+            escape_misc=False,
+        )
+        self._marks = marks
+        self.addresses: list[str] = []
 
-        def __init__(self, marks: str) -> None:
-            super().__init__(
-                heading_style="ATX",
-                bullets="-",
-                strip=["b", "strong", "i", "em", "del", "s", "u", "sub", "sup", "mark"],
-                escape_asterisks=False,
-                escape_underscores=False,
-                escape_misc=False,
-            )
-            self._marks = marks
-            self.addresses: list[str] = []
+    def get_conv_fn(self, tag_name: str) -> Any:
+        inherited: Any = super()
+        return inherited.get_conv_fn(tag_name) if tag_name in _WRITTEN else None
 
-        def get_conv_fn(self, tag_name: str) -> Any:
-            inherited: Any = super()
-            return inherited.get_conv_fn(tag_name) if tag_name in _WRITTEN else None
+    def convert_a(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        address, label = str(el.get("href") or "").strip(), text.strip()
+        if not (label and self._marks and len(self.addresses) < _MOST_LINKS and _LEADS.fullmatch(address)):
+            return text
+        at = text.index(label)
+        self.addresses.append(address)
+        opened = f"{self._marks[0]}{len(self.addresses) - 1}{self._marks[1]}"
+        return f"{text[:at]}{opened}{label}{self._marks[2]}{text[at + len(label) :]}"
 
-        def convert_a(self, el: Tag, text: str, parent_tags: set[str]) -> str:
-            address, label = str(el.get("href") or "").strip(), text.strip()
-            if not (label and self._marks and len(self.addresses) < _MOST_LINKS and _LEADS.fullmatch(address)):
-                return text
-            at = text.index(label)
-            self.addresses.append(address)
-            opened = f"{self._marks[0]}{len(self.addresses) - 1}{self._marks[1]}"
-            return f"{text[:at]}{opened}{label}{self._marks[2]}{text[at + len(label) :]}"
+    def convert_img(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        return one_line(str(el.get("alt") or ""))
 
-        def convert_img(self, el: Tag, text: str, parent_tags: set[str]) -> str:
-            return one_line(str(el.get("alt") or ""))
-
-        def convert_pre(self, el: Tag, text: str, parent_tags: set[str]) -> str:
-            longest = max((len(run) for run in re.findall("`{3,}", text)), default=2)
-            fence = "`" * (longest + 1)
-            code = text.strip("\n")
-            return f"\n\n{fence}{_language(el)}\n{code}\n{fence}\n\n" if code.strip() else ""
-
-    return WordsConverter
+    def convert_pre(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        longest = max((len(run) for run in re.findall("`{3,}", text)), default=2)
+        fence = "`" * (longest + 1)
+        code = text.strip("\n")
+        return f"\n\n{fence}{_language(el)}\n{code}\n{fence}\n\n" if code.strip() else ""
 
 
 def _language(pre: Tag) -> str:
@@ -195,8 +186,6 @@ _SHARE = 0.2
 
 def load(path: Path, document_id: str, max_bytes: int) -> list[Document]:
     """One document. Raises LoadError where the file cannot be read or its page shows no text."""
-    from bs4.dammit import EncodingDetector
-
     data = read_bytes(path, max_bytes)
     declared = EncodingDetector.find_declared_encoding(data, is_html=True, search_entire_document=False)
     soup = _parsed(clean(decode(data, path.name, declared)), path.name)

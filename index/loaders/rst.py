@@ -10,18 +10,21 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 from urllib.parse import quote
+
+from docutils import nodes
+from docutils.core import publish_doctree, publish_from_doctree
+from docutils.parsers.rst import Directive, Parser, directives, roles, states
+from docutils.readers import standalone
+from docutils.transforms import frontmatter, references
+from docutils.utils import SystemMessage
 
 from index.documents import LABELLED, LABELS, Document
 from index.errors import LoadError
 from index.loaders.html import from_html
 from index.loaders.reading import read_text
-
-if TYPE_CHECKING:
-    from docutils import nodes
 
 # docutils' own bound: it guards its regular expressions and the growth of substitutions.
 _MAX_LINE = 10_000
@@ -44,6 +47,23 @@ _CODE_ROLES = (
     "menuselection dfn makevar mimetype newsgroup download"
 )
 _WORD_ROLES = "term numref any abbr pep rfc issue envvar cve manpage eq"
+_SETTINGS: dict[str, Any] = {
+    "_disable_config": True,
+    "embed_stylesheet": False,
+    "file_insertion_enabled": False,
+    "halt_level": 5,
+    "input_encoding": "unicode",
+    "output_encoding": "unicode",
+    "line_length_limit": _MAX_LINE,
+    "math_output": "LaTeX",
+    "raw_enabled": False,
+    "report_level": 3,
+    "smart_quotes": False,
+    "stylesheet_path": "",
+    "syntax_highlight": "none",
+    "toc_backlinks": False,
+    "warning_stream": False,
+}
 _REFUSED = re.compile(r"\.\. (?:include|raw|csv-table)::")
 _TARGET = re.compile(r"^(.*?)\s*<[^<>]*>$", re.DOTALL)
 
@@ -66,34 +86,13 @@ def load(path: Path, document_id: str, max_bytes: int) -> list[Document]:
 
 def _html(source: str, name: str) -> tuple[str, dict[str, str]]:
     """A page, and its labels with the anchors of the headings that they stand before."""
-    from docutils.core import publish_doctree, publish_from_doctree
-    from docutils.parsers.rst import roles
-    from docutils.utils import SystemMessage
-
-    roles._roles = dict(_sphinx_roles())  # type: ignore[attr-defined]  # those that another file declared are its own
-    settings: dict[str, Any] = {
-        "_disable_config": True,
-        "embed_stylesheet": False,
-        "file_insertion_enabled": False,
-        "halt_level": 5,
-        "input_encoding": "unicode",
-        "output_encoding": "unicode",
-        "line_length_limit": _MAX_LINE,
-        "math_output": "LaTeX",
-        "raw_enabled": False,
-        "report_level": 3,
-        "smart_quotes": False,
-        "stylesheet_path": "",
-        "syntax_highlight": "none",
-        "toc_backlinks": False,
-        "warning_stream": False,
-    }
+    roles._roles = dict(_ROLES)  # type: ignore[attr-defined]  # those that another file declared are its own
     try:
-        tree = publish_doctree(source, reader=_reader(), settings_overrides=settings)
+        tree = publish_doctree(source, reader=_Reader(), settings_overrides=_SETTINGS)
         labels = _labels(tree)
         _plain(tree)
         tree.parse_messages, tree.transform_messages = [], []
-        html = publish_from_doctree(tree, writer="html5", settings_overrides=settings)
+        html = publish_from_doctree(tree, writer="html5", settings_overrides=_SETTINGS)
     except (SystemMessage, RecursionError, ValueError, AttributeError, IndexError, KeyError, TypeError) as error:
         raise LoadError(
             f"{name} is not reStructuredText that can be parsed ({type(error).__name__}: {error}): "
@@ -103,8 +102,6 @@ def _html(source: str, name: str) -> tuple[str, dict[str, str]]:
 
 
 def _labels(tree: nodes.Element) -> dict[str, str]:
-    from docutils import nodes
-
     waiting, labels = list[str](), dict[str, str]()
     for node in tree.findall(nodes.Element):
         if isinstance(node, nodes.target) and "refuri" not in node:
@@ -121,8 +118,6 @@ def _plain(tree: nodes.Element) -> None:
 
     In one pass.
     """
-    from docutils import nodes
-
     waiting: list[nodes.Element] = [tree]
     while waiting:
         element = waiting.pop()
@@ -147,100 +142,88 @@ def _plain(tree: nodes.Element) -> None:
             element.setup_child(child)
 
 
-def _reader() -> Any:
+class _Reader(standalone.Reader):  # type: ignore[type-arg]
     """docutils' reader without what resolves links, and without complaints about markup in a line."""
-    from docutils import nodes
-    from docutils.parsers.rst import Parser, states
-    from docutils.readers import standalone
-    from docutils.transforms import frontmatter, references
 
-    class RstReader(standalone.Reader):  # type: ignore[type-arg]
-        def get_transforms(self) -> list[Any]:
-            return [references.Substitutions, frontmatter.DocTitle, frontmatter.DocInfo, references.Footnotes]
+    def __init__(self) -> None:
+        inliner: Any = states.Inliner()
+        parse = inliner.parse
+        inliner.parse = lambda *arguments: (parse(*arguments)[0], [])
+        inliner.problematic = lambda text, rawsource, message: nodes.Text(text)
+        super().__init__(parser=Parser(inliner=inliner))
 
-    inliner: Any = states.Inliner()
-    parse = inliner.parse
-    inliner.parse = lambda *arguments: (parse(*arguments)[0], [])
-    inliner.problematic = lambda text, rawsource, message: nodes.Text(text)
-    return RstReader(parser=Parser(inliner=inliner))
+    def get_transforms(self) -> list[Any]:
+        return [references.Substitutions, frontmatter.DocTitle, frontmatter.DocInfo, references.Footnotes]
 
 
-@cache
-def _sphinx_roles() -> dict[str, Any]:
-    """Make Sphinx's directives known to docutils' registry, which is the process's own; return its roles."""
-    from docutils import nodes
-    from docutils.parsers.rst import Directive, directives, roles
+class _AnyOption(dict[str, Any]):
+    """Accepts every option and its text as it is."""
 
-    class AnyOption(dict[str, Any]):
-        """Accepts every option and its text as it is."""
+    def __bool__(self) -> bool:
+        return True
 
-        def __bool__(self) -> bool:
-            return True
+    def __getitem__(self, name: str) -> Any:
+        return directives.unchanged
 
-        def __getitem__(self, name: str) -> Any:
-            return directives.unchanged
 
-    class Spoken(Directive):
-        """The arguments as a paragraph of their own, then the content."""
+class _Spoken(Directive):
+    """The arguments as a paragraph of their own, then the content."""
 
-        has_content = True
-        optional_arguments = 1
-        final_argument_whitespace = True
-        option_spec: ClassVar[dict[str, Any]] = AnyOption()
+    has_content = True
+    optional_arguments = 1
+    final_argument_whitespace = True
+    option_spec: ClassVar[dict[str, Any]] = _AnyOption()
 
-        def run(self) -> list[nodes.Node]:
-            box = nodes.container()
-            if self.arguments:
-                lead = "" if self.name in ("only", "glossary") else " ".join(self.arguments[0].split())
-                label = {"versionadded": "Added in version ", "versionchanged": "Changed in version ",
-                         "deprecated": "Deprecated since version "}.get(self.name, "")  # fmt: skip
-                inline, _ = self.state.inline_text(label + lead, self.lineno)
-                box += nodes.paragraph("", "", *inline)
-            self.state.nested_parse(self.content, self.content_offset, box)
-            return [box]
+    def run(self) -> list[nodes.Node]:
+        box = nodes.container()
+        if self.arguments:
+            lead = "" if self.name in ("only", "glossary") else " ".join(self.arguments[0].split())
+            label = {"versionadded": "Added in version ", "versionchanged": "Changed in version ",
+                     "deprecated": "Deprecated since version "}.get(self.name, "")  # fmt: skip
+            inline, _ = self.state.inline_text(label + lead, self.lineno)
+            box += nodes.paragraph("", "", *inline)
+        self.state.nested_parse(self.content, self.content_offset, box)
+        return [box]
 
-    class Dropped(Spoken):
-        """Something only a generator can fill."""
 
-        def run(self) -> list[nodes.Node]:
-            return []
+class _Dropped(_Spoken):
+    """Something only a generator can fill."""
 
-    class Code(Spoken):
-        def run(self) -> list[nodes.Node]:
-            code = "\n".join(self.content)
-            return [nodes.literal_block(code, code)]
+    def run(self) -> list[nodes.Node]:
+        return []
 
-    def words(target: str) -> str:
-        match = _TARGET.match(target)
-        return match[1] if match and match[1] else target.lstrip("~!")
 
-    def role(build: Callable[[str], nodes.Node]) -> Any:
-        """Build the handler for a role from a function of its text."""
+class _Code(_Spoken):
+    def run(self) -> list[nodes.Node]:
+        code = "\n".join(self.content)
+        return [nodes.literal_block(code, code)]
 
-        def played(
-            name: str, rawtext: str, text: str, lineno: int, inliner: Any, options: Any = None, content: Any = None
-        ) -> Any:
-            return [build(text.replace("\x00", ""))], []
 
-        roles.set_implicit_options(played)
-        return played
+def _role(build: Callable[[str, str], nodes.Node]) -> Any:
+    """Build the handler for a role from a function of its words and its target."""
 
-    def code(text: str) -> nodes.Node:
-        return nodes.literal(words(text), words(text))
+    def played(
+        name: str, rawtext: str, text: str, lineno: int, inliner: Any, options: Any = None, content: Any = None
+    ) -> Any:
+        text = text.replace("\x00", "")
+        match = _TARGET.match(text)
+        words = match[1] if match and match[1] else text.lstrip("~!")
+        return [build(words, text.rpartition("<")[2].rstrip(">"))], []
 
-    def linked(text: str) -> nodes.Node:
-        return nodes.reference(words(text), words(text), refuri=text.rpartition("<")[2].rstrip(">"))
+    roles.set_implicit_options(played)
+    return played
 
-    def labelled(text: str) -> nodes.Node:
-        label = nodes.fully_normalize_name(text.rpartition("<")[2].rstrip(">"))
-        return nodes.reference(words(text), words(text), refuri=LABELLED + quote(label))
 
-    for names, directive in ((_DROPPED, Dropped), (_SPOKEN, Spoken), (_CODE, Code)):
-        for name in names.split():
-            directives.register_directive(name, directive)
-    return {
-        **dict.fromkeys(_CODE_ROLES.split(), role(code)),
-        **dict.fromkeys(_WORD_ROLES.split(), role(lambda text: nodes.Text(words(text)))),
-        "doc": role(linked),
-        "ref": role(labelled),
-    }
+def _labelled(words: str, target: str) -> nodes.Node:
+    return nodes.reference(words, words, refuri=LABELLED + quote(nodes.fully_normalize_name(target)))
+
+
+for _names, _directive in ((_DROPPED, _Dropped), (_SPOKEN, _Spoken), (_CODE, _Code)):
+    for _name in _names.split():
+        directives.register_directive(_name, _directive)
+_ROLES = {
+    **dict.fromkeys(_CODE_ROLES.split(), _role(lambda words, _: nodes.literal(words, words))),
+    **dict.fromkeys(_WORD_ROLES.split(), _role(lambda words, _: nodes.Text(words))),
+    "doc": _role(lambda words, target: nodes.reference(words, words, refuri=target)),
+    "ref": _role(_labelled),
+}

@@ -266,7 +266,11 @@ def running_lines(every: Sequence[Sequence[TextLine]], pages: Sequence[PageWords
             if repeated or (usual and _at_margin(line, ordered, page, body, top)):
                 ids.add(id(line))
                 if not _page_number(line):  # what stands between it and the edge belongs to it
-                    ids.update(id(other) for is_top, _, other in own if is_top == top and _further(other, line, top))
+                    down = 1 if top else -1
+                    beyond = (
+                        other for side, _, other in own if side == top and down * (other.middle - line.middle) <= 1
+                    )
+                    ids.update(map(id, beyond))
         # Never most of a page: the outermost go first, from both sides.
         depths = {id(line): min(n, len(ordered) - 1 - n) for n, line in enumerate(ordered)}
         running.update(sorted(ids, key=depths.__getitem__)[: len(ordered) // 2])
@@ -286,10 +290,6 @@ def _counted(text: str) -> str:
     """A line as it is counted wherever it stands: of page numbers alone the number is nothing."""
     plain = _without_numbers(text)
     return plain if _PAGE.fullmatch(plain) else text
-
-
-def _further(line: TextLine, than: TextLine, top: bool) -> bool:
-    return line.middle <= than.middle + 1 if top else line.middle >= than.middle - 1
 
 
 def _place(line: TextLine) -> int:
@@ -317,7 +317,6 @@ def _at_margin(line: TextLine, lines: Sequence[TextLine], page: PageWords, body:
 
 def _alone(line: TextLine, lines: Sequence[TextLine], top: bool, heights: float) -> bool:
     """Whether nothing but such lines stands between this one and the edge, and a gap parts it from the rest."""
-    gap = heights * line.height
-    if top:
-        return not any(other.y0 < line.y1 + gap and other.y1 > line.y1 + 1 for other in lines if other is not line)
-    return not any(other.y1 > line.y0 - gap and other.y0 < line.y0 - 1 for other in lines if other is not line)
+    end = line.y1 if top else -line.y0
+    others = ((other.y0, other.y1) if top else (-other.y1, -other.y0) for other in lines if other is not line)
+    return not any(first < end + heights * line.height and last > end + 1 for first, last in others)

@@ -193,7 +193,8 @@ def _outline(pdf: PdfDocument) -> Iterator[Heading]:
 
 def _title(named: str, printed: str, regions: Sequence[Region]) -> str:
     """Return the title that a file's own field names, if its first page says it too or has none; else the page's."""
-    if not _is_title(named):
+    lower = named.lower()
+    if len(named) <= 3 or lower == "untitled" or _LEFTOVER.search(lower):  # what its writing program left there
         return printed
     first = " ".join(region.text for region in regions if region.page == 1 and region.kind not in DROPPED)
     words = _words_of(named)
@@ -204,9 +205,3 @@ def _title(named: str, printed: str, regions: Sequence[Region]) -> str:
 
 def _words_of(text: str) -> set[str]:
     return set(_TITLE_WORD.findall(unicodedata.normalize("NFKC", text).casefold()))
-
-
-def _is_title(title: str) -> bool:
-    """Whether the file's own title field holds a title, not what its writing program left there."""
-    lower = title.lower()
-    return len(title) > 3 and lower != "untitled" and not _LEFTOVER.search(lower)

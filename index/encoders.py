@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index.errors import ModelUnavailable
-from text.modules import need_extra, unreachable
+from text.modules import EXACT_BYTES, need_extra, unreachable
 
 if TYPE_CHECKING:
     from tokenizers import Encoding
@@ -51,6 +51,7 @@ class OnnxModel:
         options.inter_op_num_threads = 1
         # Spinning wins microseconds and takes whole cores from the engine that writes the answer.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        options.add_session_config_entry(*EXACT_BYTES)
         options.log_severity_level = 3
         if base is not None:
             options.add_session_config_entry(_WEIGHTS_ELSEWHERE, str(base.resolve()))

@@ -24,6 +24,7 @@ import regex
 from rewriter.load import DESCRIPTION, Serving, verify
 from rewriter.onnx_weights import TOKENIZER, read_tokenizer
 from rewriter.protocol import Conversation, Message, Rewrite, RewriteGate, RunError, Term, probability
+from text.modules import EXACT_BYTES
 from text.words import FUNCTION_WORDS, stem, stems
 
 if TYPE_CHECKING:
@@ -474,6 +475,7 @@ class TermScorer:
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         # Spinning wins microseconds and takes whole cores from the engine that writes the answer.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        options.add_session_config_entry(*EXACT_BYTES)
         options.log_severity_level = 4
         try:
             self._session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])

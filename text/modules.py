@@ -14,6 +14,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+EXACT_BYTES = ("session.x64quantprecision", "1")
+"""An option of onnxruntime's sessions: on processors with AVX2 and no VNNI, sums of int8 products would overflow."""
+
 
 class MissingExtra(Exception):
     """A library that a plain installation leaves out is needed; the message names the extra that brings it."""

@@ -13,6 +13,7 @@ from fastapi import FastAPI
 from starlette.routing import Mount
 from starlette.types import Scope
 
+from server.api.dependencies import show_as_pages
 from server.chat import ChatService, Principal
 from server.plugins import page_calls, parts, standing_messages
 from text.languages import LANGUAGES, speak, wanted
@@ -108,7 +109,7 @@ def _speak(request: gr.Request) -> None:
 def mount_page(app: FastAPI, service: ChatService) -> FastAPI:
     """Mount the page at `/`, behind its gate; routes that `app` has already stay in front of it."""
     app.include_router(router)
-    app.state.error_page = error_page(service)
+    show_as_pages(app, error_page(service))
     for add_page in parts("pages"):
         add_page(app, service)
     blocks = build(service)

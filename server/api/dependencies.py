@@ -15,7 +15,7 @@ from typing import Annotated, Any, Generic, TypeVar, cast
 
 from fastapi import Depends, FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from sse_starlette.sse import SendTimeoutError
@@ -284,3 +284,8 @@ class TurnStream(EventSourceResponse):
 def event_bytes(data: str, name: str = "") -> bytes:
     """One event; `data` is JSON without line breaks."""
     return (f"event: {name}\n" if name else "").encode() + b"data: " + data.encode() + b"\n\n"
+
+
+def show_as_pages(app: FastAPI, page: Callable[[Scope, int, str, Mapping[str, str]], Response]) -> None:
+    """Answer errors of addresses that a browser opens by what `page` makes of them, as `ui.routes.error_page` does."""
+    app.state.error_page = page

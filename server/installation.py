@@ -190,7 +190,7 @@ def check_rewriter(settings: Settings) -> Iterator[Finding]:
 
 
 def check_ocr(settings: Settings) -> Iterator[Finding]:
-    """What reads pages of a PDF that are pictures; nothing has to."""
+    """Check that a program or package reads pages of a PDF that are pictures; none is needed."""
     from index.loaders.pdf.recognising import Recogniser
     from index.loaders.reading import find_recogniser
 

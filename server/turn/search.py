@@ -421,7 +421,7 @@ class TurnSearch:
         return plan if rewrite is plan.rewrite else self.plan(question, conversation, rewrite)
 
     async def _search_ahead(self, plan: SearchPlan, opening: asyncio.Future[Searchable]) -> None:
-        """Search the variants of a plan, so that their vectors are at hand. What fails here fails again later."""
+        """Search the variants of a plan, so that their vectors are at hand. The search itself raises errors."""
         with suppress(IndexingError, TurnFailed):
             searched = await asyncio.shield(opening)
             await run_blocking(lambda: searched.search(plan.variants.queries))
@@ -517,10 +517,11 @@ class TurnSearch:
     ) -> Found:
         """Everything at once: the best `k` hits. Raises IndexingError, and TurnFailed where it takes too long."""
         watch = Stopwatch()
-        opening = asyncio.ensure_future(run_blocking(lambda: self.collection(collection)))
+        opening = asyncio.create_task(run_blocking(lambda: self.collection(collection)))
         searched = await opening
-        options: dict[str, Any] = {"page": page, "opening": opening, "blocking": blocking}
-        plan = await self.planned(question, conversation, search_for, watch, **options)
+        plan = await self.planned(
+            question, conversation, search_for, watch, page=page, opening=opening, blocking=blocking
+        )
         hits, reranked = await run_blocking(
             lambda: self.hits(searched, plan, watch, k=k, where=where), lambda: watch.running
         )

@@ -69,7 +69,7 @@ class Recogniser:
 
     @property
     def name(self) -> str:
-        """What reads, as a message calls it."""
+        """Name of the program or package that reads, for messages."""
         return f"the package {RAPIDOCR}" if self.program == RAPIDOCR else "Tesseract"
 
     @property

@@ -21,7 +21,18 @@ import numpy.typing as npt
 from index.documents import Document, Hit, MetadataValue, Passage, Query, Where
 from index.encoders import CachedVectors, Encoder, Vectors
 from index.errors import CollectionCorrupt, CollectionMismatch, CollectionNotFound, IndexingError, InvalidName
-from index.ranking import CONFIDENCE_RANK, DEFAULT_K, Bm25s, LexicalIndex, document_prior, fuse, query_confidence
+from index.ranking import (
+    CONFIDENCE_RANK,
+    DEFAULT_K,
+    PLAIN_PLACES,
+    Bm25s,
+    LexicalIndex,
+    document_prior,
+    fuse,
+    interleaved,
+    query_confidence,
+    stands_elsewhere,
+)
 from index.records import DocumentInfo, FileRecord, Records
 from index.stores import EXACT, Mask, Neighbours, OpenTerms, OpenVectors, StoreSpec, delete_vectors, load_store
 from index.version import CollectionFolder, Pace, Version, Watch
@@ -423,20 +434,26 @@ def _search(
     everywhere = [query for query in queries if not query.within]
     rankings: list[_Ranking] = []
     spoken: list[_Ranking] = []
+    own: list[list[int]] = []
     for query, ranking in _rankings(generation, everywhere, vectors, depth, mask):
         (spoken if query.document_prior_weight > 0 else rankings).append(ranking)
+        if query.confidence > 0:
+            own.append(ranking[2])
     strength = max((query.document_prior_weight for query in everywhere), default=0.0)
     for query in queries:
         masks = (generation.records.mask(own) for own in query.within)
-        own = next((own for own in masks if own.any()), None)
-        both = own if own is None or mask is None else own & mask
+        page = next((page for page in masks if page.any()), None)
+        both = page if page is None or mask is None else page & mask
         if both is not None and both.any():
             rankings += [ranking for _, ranking in _rankings(generation, [query], vectors, depth, both)]
     with call("fuse") as this:
         document_of = generation.documents.__getitem__
         ranks, certainty = document_prior(spoken, document_of, rrf_k)
-        weight = strength * certainty * sum(weight for _, weight, _ in rankings)
+        elsewhere = stands_elsewhere(own, next(iter(ranks), None), document_of)
+        weight = 0.0 if elsewhere else strength * certainty * sum(weight for _, weight, _ in rankings)
         best = fuse(rankings, rrf_k, k, ("document", weight, lambda row: ranks.get(document_of(row))))
+        if weight > 0:
+            best = interleaved(best, fuse(rankings, rrf_k, len(PLAIN_PLACES)))[:k]
         this.label(**{name: round(weight, 4) for name, weight, _ in rankings})
     passages = generation.records.passages([fused.id for fused in best])
     return [Hit(passage, fused.score, fused.ranks) for passage, fused in zip(passages, best, strict=True)]

@@ -11,6 +11,8 @@ equally near to a great many, a question that stands alone much nearer to a few.
 
 The *document prior*, which documents a conversation is about, is a ranking of documents by where its words lead: every
 passage has its document's rank. Its weight falls with the square of how scattered the found passages are.
+People leave a page without saying so: the prior may not fill the list (`interleaved`), and does not count for a
+question that finds another document by itself (`stands_elsewhere`).
 
 Measurements are in `docs/lab/retrieval.md`.
 """
@@ -20,7 +22,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
@@ -123,6 +125,40 @@ def document_prior(
             best.append(document)
     share = best.count(best[0]) / PRIOR_TOP if best else 0.0
     return ranks, share**2
+
+
+def stands_elsewhere(rankings: Sequence[Sequence[T]], spoken: D | None, document_of: Callable[[T], D]) -> bool:
+    """Return whether a question finds another document by itself than the one that is `spoken` of.
+
+    It does where its rankings by words and by meaning begin with the same document, and none of the ten best passages
+    of both is of the other.
+    """
+    if len(rankings) < 2 or not all(rankings):
+        return False
+    best = fuse([("", 1.0, ranking) for ranking in rankings], limit=PRIOR_TOP)
+    first = {document_of(ranking[0]) for ranking in rankings}
+    return len(first) == 1 and all(document_of(fused.id) != spoken for fused in best)
+
+
+PLAIN_PLACES = (3, 6, 9)
+"""Places by which the first passages of the plain list stand in the favoured one."""
+
+
+def interleaved(favoured: Sequence[Fused[T]], plain: Sequence[Fused[T]]) -> list[Fused[T]]:
+    """Return the list in which some documents are favoured, so that it keeps the best of the list without favour.
+
+    A document that a conversation is about may have passages enough to fill the list. Each of the first three of the
+    plain list therefore stands at the place of `PLAIN_PLACES` or before it, with the score of its neighbour.
+    """
+    merged = list(favoured)
+    for place, item in zip(PLAIN_PLACES, plain, strict=False):
+        found = next((number for number, other in enumerate(merged) if other.id == item.id), None)
+        if found is not None and found < place:
+            continue
+        moved = item if found is None else merged.pop(found)
+        before = merged[min(place - 2, len(merged) - 1)].score if merged else item.score
+        merged.insert(place - 1, replace(moved, score=before))
+    return merged
 
 
 Scores: TypeAlias = npt.NDArray[np.float32]

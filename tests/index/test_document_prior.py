@@ -9,7 +9,7 @@ import pytest
 from index.collection import Collection
 from index.documents import Query
 from index.indexer import index_paths
-from index.ranking import document_prior, fuse
+from index.ranking import PLAIN_PLACES, document_prior, fuse, interleaved, stands_elsewhere
 from tests.encoder import WordEncoder
 
 DOCUMENTS = {"a1": "a", "a2": "a", "a3": "a", "b1": "b", "c1": "c"}
@@ -66,4 +66,52 @@ def test_passages_of_the_document_that_is_spoken_of_move_up(tmp_path: Path, word
         assert hits[0].passage.heading[-1] == "Fees"
         assert hits[0].ranks["document"] == 1
         assert sorted(hit.passage.document_id for hit in hits) == sorted(alone)
+    collection.close()
+
+
+@pytest.mark.parametrize(
+    ("rankings", "elsewhere"),
+    [
+        ([["b1", "c1"], ["b1", "d1"]], True),
+        ([["b1", "c1"], ["b2", "d1"]], True),
+        ([["b1", "c1"], ["d1", "b1"]], False),  # two documents come first
+        ([["b1", "a1"], ["b1", "d1"]], False),  # what is spoken of is near
+        ([["a1", "b1"], ["a1", "b1"]], False),
+        ([["b1"], []], False),
+        ([["b1"]], False),  # one ranking only
+    ],
+)
+def test_a_question_stands_elsewhere_where_both_rankings_begin_with_another_document(
+    rankings: list[list[str]], elsewhere: bool
+) -> None:
+    assert stands_elsewhere(rankings, "a", lambda name: name[0]) is elsewhere
+
+
+def test_the_best_of_the_plain_list_stand_at_their_places_at_the_latest() -> None:
+    favoured = fuse([("x", 1.0, [f"a{n}" for n in range(9)])])
+    plain = fuse([("x", 1.0, ["b1", "a1", "b2", "b3"])])
+    merged = interleaved(favoured, plain)
+    assert [item.id for item in merged] == ["a0", "a1", "b1", "a2", "a3", "a4", "a5", "a6", "b2", "a7", "a8"]
+    assert [item.score for item in merged] == sorted((item.score for item in merged), reverse=True)
+    assert [item.id for item in interleaved([], plain)] == ["b1", "a1", "b2"]
+
+
+def test_a_document_that_is_spoken_of_does_not_fill_the_list(tmp_path: Path, words: WordEncoder) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    parts = [f"## Part {n}\n\nAll about the boat licence, part {n}: boat office {n}.\n" for n in range(30)]
+    (docs / "boat.md").write_text("\n".join(["# boat\n", *parts]))
+    for n in range(12):
+        (docs / f"fees{n}.md").write_text(f"# Fees\n\nOld versions are kept for {n} years.\n")
+    words.dimension = 256
+    index_paths(tmp_path, "docs", [docs], words, passage_tokens=64)
+    collection = Collection.open(tmp_path, "docs", words)
+
+    def found(typed: Query) -> list[str]:
+        spoken = Query("the boat licence, part 3", "said", document_prior_weight=30.0)
+        return [hit.passage.document_id for hit in collection.search([typed, spoken], k=14)]
+
+    assert found(Query("old versions are kept for 7 years", "typed", confidence=1.0))[0] == "fees7.md"
+    leaning = found(Query("old versions are kept for 7 years", "users"))
+    assert [leaning[place - 1][:4] for place in (1, 2, *PLAIN_PLACES)] == ["boat", "boat", "fees", "fees", "fees"]
     collection.close()

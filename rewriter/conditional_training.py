@@ -39,6 +39,7 @@ from rewriter.onnx_weights import TOKENIZER, multiplied_out
 from rewriter.protocol import RecipeError, RewriteGate, Rewriter, TrainingError, fit
 from rewriter.recipe import ConditionalModelPart, LoraPart, Recipe
 from text.files import replacing
+from text.progress import progress_reporter
 
 if TYPE_CHECKING:
     from transformers import T5ForConditionalGeneration
@@ -194,7 +195,10 @@ def _first_line(error: Exception) -> str:
 
 def learnable(examples: Sequence[RewriteExample], words: Rewriter) -> Iterator[tuple[RewriteExample, str]]:
     """The examples that a model with the term rewriter's words learns from, each with its hint."""
-    for example in examples:
+    report = progress_reporter()
+    for done, example in enumerate(examples):
+        if done % 50 == 0:
+            report("preparing rows", done, len(examples))
         if example.history and not guard.check(example.conversation, example.question, example.rewrite):
             expanded = words.rewrite(example.conversation, example.question)
             if expanded.decision == "expand":

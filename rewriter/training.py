@@ -124,6 +124,7 @@ def _run(recipe: Recipe, mixture: Mixture, folder: Path, machine: Machine, callb
     trained_family.open(recipe, folder, callback)
     model = trained_family.model
     if not (folder / TRAINED).is_file():
+        callback("preparing rows")
         examples = trained_family.features(mixture.train(), train=True)
         callback(f"{len(examples):,} examples")
         dev = trained_family.features(mixture.held_out("dev"), train=False)

@@ -13,6 +13,7 @@ from rewriter.examples import RewriteExample
 from rewriter.load import describe
 from rewriter.protocol import Conversation, Message, Rewrite, RewriteGate, Term
 from rewriter.recipe import Recipe
+from text.progress import read_progress, track_progress
 
 pytestmark = pytest.mark.extended
 
@@ -73,14 +74,18 @@ def test_a_sentence_that_the_guard_refuses_leaves_the_words(form: Form) -> None:
     assert "drifts" in made.reason
 
 
-def test_what_the_guard_would_refuse_or_the_term_rewriter_keeps_is_not_learned(form: Form) -> None:
+def test_what_the_guard_would_refuse_or_the_term_rewriter_keeps_is_not_learned(form: Form, tmp_path: Path) -> None:
     def row(question: str, rewrite: str) -> RewriteExample:
         return RewriteExample("d#1", TALK.messages, question, rewrite)
 
     asked = row("What does it cost?", "What does a bus pass cost?")
     drops = row("What does it cost?", "Who may have a fishing licence?")
     kept = row("Where do I apply for a library card?", "Where do I apply for a library card?")
-    features = conditional_features([asked, drops, asked, kept], form, Words())
+    with track_progress(tmp_path):
+        features = conditional_features([asked, drops, asked, kept], form, Words())
+        told = read_progress(tmp_path)
+    assert told is not None
+    assert (told.stage, told.total) == ("preparing rows", 3)
     assert len(features) == 2
     assert form.text(features[0]["input_ids"]).endswith("| bus pass")
     assert features[0] == features[1]

@@ -29,7 +29,7 @@ from index.ranking import (
     LexicalIndex,
     document_prior,
     fuse,
-    interleaved,
+    interleave,
     query_confidence,
     stands_elsewhere,
 )
@@ -434,11 +434,11 @@ def _search(
     everywhere = [query for query in queries if not query.within]
     rankings: list[_Ranking] = []
     spoken: list[_Ranking] = []
-    own: list[list[int]] = []
+    typed: list[list[int]] = []
     for query, ranking in _rankings(generation, everywhere, vectors, depth, mask):
         (spoken if query.document_prior_weight > 0 else rankings).append(ranking)
         if query.confidence > 0:
-            own.append(ranking[2])
+            typed.append(ranking[2])
     strength = max((query.document_prior_weight for query in everywhere), default=0.0)
     for query in queries:
         masks = (generation.records.mask(own) for own in query.within)
@@ -449,11 +449,11 @@ def _search(
     with call("fuse") as this:
         document_of = generation.documents.__getitem__
         ranks, certainty = document_prior(spoken, document_of, rrf_k)
-        elsewhere = stands_elsewhere(own, next(iter(ranks), None), document_of)
+        elsewhere = stands_elsewhere(typed, next(iter(ranks), None), document_of)
         weight = 0.0 if elsewhere else strength * certainty * sum(weight for _, weight, _ in rankings)
         best = fuse(rankings, rrf_k, k, ("document", weight, lambda row: ranks.get(document_of(row))))
         if weight > 0:
-            best = interleaved(best, fuse(rankings, rrf_k, len(PLAIN_PLACES)))[:k]
+            best = interleave(best, fuse(rankings, rrf_k, len(PLAIN_PLACES)))[:k]
         this.label(**{name: round(weight, 4) for name, weight, _ in rankings})
     passages = generation.records.passages([fused.id for fused in best])
     return [Hit(passage, fused.score, fused.ranks) for passage, fused in zip(passages, best, strict=True)]

@@ -181,10 +181,11 @@ class Query:
 
     A weight of 0 skips that ranking altogether. `name` labels the variant in `Hit.ranks`. With a `confidence` above 0
     both weights follow how clearly the text points at something in the collection (`index.ranking.query_confidence`):
-    up when a few passages stand out, down when none does. With a `document_prior_weight` above 0 the query finds no
-    passages: its rankings say which documents are spoken of (`index.ranking.document_prior`), which weighs at most so
-    many times as much as all that finds passages. With `within` it finds only passages of the first of these
-    filters that fits any, and so favours them.
+    up when a few passages stand out, down when none does; and where they begin with another document than the one that
+    is spoken of, no document is favoured (`index.ranking.stands_elsewhere`). With a `document_prior_weight` above 0 the
+    query finds no passages: its rankings say which documents are spoken of (`index.ranking.document_prior`), which
+    weighs at most so many times as much as all that finds passages. With `within` it finds only passages of the first
+    of these filters that fits any, and so favours them.
     """
 
     text: str

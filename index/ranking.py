@@ -11,7 +11,7 @@ equally near to a great many, a question that stands alone much nearer to a few.
 
 The *document prior*, which documents a conversation is about, is a ranking of documents by where its words lead: every
 passage has its document's rank. Its weight falls with the square of how scattered the found passages are.
-People leave a page without saying so: the prior may not fill the list (`interleaved`), and does not count for a
+People leave a page without saying so: the prior may not fill the list (`interleave`), and does not count for a
 question that finds another document by itself (`stands_elsewhere`).
 
 Measurements are in `docs/lab/retrieval.md`.
@@ -144,8 +144,8 @@ PLAIN_PLACES = (3, 6, 9)
 """Places by which the first passages of the plain list stand in the favoured one."""
 
 
-def interleaved(favoured: Sequence[Fused[T]], plain: Sequence[Fused[T]]) -> list[Fused[T]]:
-    """Return the list in which some documents are favoured, so that it keeps the best of the list without favour.
+def interleave(favoured: Sequence[Fused[T]], plain: Sequence[Fused[T]]) -> list[Fused[T]]:
+    """Merge the best of the list without favour into the list in which some documents are favoured.
 
     A document that a conversation is about may have passages enough to fill the list. Each of the first three of the
     plain list therefore stands at the place of `PLAIN_PLACES` or before it, with the score of its neighbour.

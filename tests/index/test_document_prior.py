@@ -9,7 +9,7 @@ import pytest
 from index.collection import Collection
 from index.documents import Query
 from index.indexer import index_paths
-from index.ranking import PLAIN_PLACES, document_prior, fuse, interleaved, stands_elsewhere
+from index.ranking import PLAIN_PLACES, document_prior, fuse, interleave, stands_elsewhere
 from tests.encoder import WordEncoder
 
 DOCUMENTS = {"a1": "a", "a2": "a", "a3": "a", "b1": "b", "c1": "c"}
@@ -90,10 +90,10 @@ def test_a_question_stands_elsewhere_where_both_rankings_begin_with_another_docu
 def test_the_best_of_the_plain_list_stand_at_their_places_at_the_latest() -> None:
     favoured = fuse([("x", 1.0, [f"a{n}" for n in range(9)])])
     plain = fuse([("x", 1.0, ["b1", "a1", "b2", "b3"])])
-    merged = interleaved(favoured, plain)
+    merged = interleave(favoured, plain)
     assert [item.id for item in merged] == ["a0", "a1", "b1", "a2", "a3", "a4", "a5", "a6", "b2", "a7", "a8"]
     assert [item.score for item in merged] == sorted((item.score for item in merged), reverse=True)
-    assert [item.id for item in interleaved([], plain)] == ["b1", "a1", "b2"]
+    assert [item.id for item in interleave([], plain)] == ["b1", "a1", "b2"]
 
 
 def test_a_document_that_is_spoken_of_does_not_fill_the_list(tmp_path: Path, words: WordEncoder) -> None:

@@ -36,6 +36,7 @@ from rewriter.served import ServedRewriter
 from server.settings import Settings
 from server.turn.events import TurnFailed
 from server.turn.search import TurnSearch
+from text.files import resolved
 
 if TYPE_CHECKING:
     from index.encoders import Encoder
@@ -309,8 +310,8 @@ def evaluate_set(
 
 
 def index_set(chosen: DataSet, bench: Bench) -> str:
-    """Index the corpus of a set, if it is not yet; the collection's name."""
-    from index.indexer import index_paths
+    """Index the corpus of a set, if it is not yet, in place of one from elsewhere; the collection's name."""
+    from index.indexer import delete_documents, index_paths
 
     name = slug(chosen.name)[:60]
     corpus = chosen.corpus
@@ -329,6 +330,11 @@ def index_set(chosen: DataSet, bench: Bench) -> str:
         passage_tokens=bench.settings.index.passage_tokens,
         progress=lambda now: bench.progress(f"{chosen.name}: indexing", now.done, now.total),
     )
+    own = resolved(corpus)
+    with closing(bench.open(name)) as collection:
+        strangers = [one.id for one in collection.documents() if not Path(one.path).is_relative_to(own)]
+    if strangers:
+        delete_documents(bench.root, name, strangers, bench.encoder, store=bench.settings.index.vectors)
     return name
 
 

@@ -35,7 +35,7 @@ from server.turn.events import (
     run_blocking,
     within,
 )
-from server.turn.evidence import SentencePlace, sentence_chances
+from server.turn.evidence import SentencePlace, readable, sentence_chances
 from server.turn.support import SupportScorer
 from server.turn.system_messages import BackReply, passed_over, understood
 from text.prompts import QuestionContext
@@ -50,6 +50,9 @@ log = logging.getLogger(__name__)
 
 READING_SECONDS = BLOCKING_SECONDS / 3
 """Longest wait for a cross-encoder that does not keep to its time; a turn asks it twice at most."""
+
+UNREADABLE_SHARE = 1 / 6
+"""Share of `rerank_weight` that the packaged cross-encoder keeps for letters it never learnt."""
 
 
 EDITED = "edited"
@@ -456,9 +459,10 @@ class TurnSearch:
     def reading(self, plan: SearchPlan, reranker: Reranker) -> dict[str, Any]:
         """Return the input of the cross-encoder besides the hits: the question and its context."""
         reads, profile = reranker.reads_conversations, self.settings.retrieval.profile
+        share = UNREADABLE_SHARE if reads and not readable(plan.question) else 1.0
         return {
             "question": plan.asked if reads else plan.variants.rerank_question or plan.question,
-            "weight": profile.rerank_weight,
+            "weight": share * profile.rerank_weight,
             "top": profile.rerank_top,
             "context": plan.context if reads else None,
         }
@@ -500,8 +504,8 @@ class TurnSearch:
         retrieval = self.settings.retrieval
         if self.reranker is None or retrieval.rerank == "never" or not retrieval.profile.rerank_top:
             return False
-        readable = bool(plan.variants.rerank_question) or self.reranker.reads_conversations
-        return readable or retrieval.rerank == "always"
+        told = bool(plan.variants.rerank_question) or self.reranker.reads_conversations
+        return told or retrieval.rerank == "always"
 
     async def search(
         self,

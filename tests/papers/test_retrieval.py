@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,14 @@ from typer.testing import CliRunner, Result
 from cli import app as product
 from evaluation import run_folder
 from evaluation.metrics import FULL_MEASURES, per_question, read_run
-from papers.datasets import read_qrels
+from index.collection import Collection
+from index.encoders import load_encoder
+from papers.datasets import load_set, read_qrels
 from papers.orconvqa.__main__ import app
+from rewriter.protocol import PassThroughRewriter
+from server.registry import resolve
+from server.settings import Settings
+from server.turn.search import TurnSearch
 from tests.evaluation import evaluation_data as data
 
 
@@ -51,14 +58,6 @@ def test_a_run_holds_all_that_its_numbers_came_from(home: Path, tmp_path: Path) 
 
 
 def test_the_legs_of_an_evaluation_are_those_of_a_turn(home: Path, tmp_path: Path) -> None:
-    from index.collection import Collection
-    from index.encoders import load_encoder
-    from papers.datasets import load_set
-    from rewriter.protocol import PassThroughRewriter
-    from server.registry import resolve
-    from server.settings import Settings
-    from server.turn.search import TurnSearch
-
     assert retrieval(tmp_path, "--sets", "doc2dial", "--systems", "typed:variants", "--name", "one").exit_code == 0
     settings = Settings(home=home)
     encoder = load_encoder(resolve(settings.index.encoder, home))
@@ -69,6 +68,17 @@ def test_the_legs_of_an_evaluation_are_those_of_a_turn(home: Path, tmp_path: Pat
         hits = search.find(question.text, collection="", conversation=question.conversation, k=100).hits
         assert found[question.id] == [hit.passage.id for hit in hits]
     collection.close()
+
+
+def test_a_set_that_lies_elsewhere_takes_the_place_of_the_one_before(home: Path, tmp_path: Path) -> None:
+    for folder in (tmp_path / "first", tmp_path / "second"):
+        data.product(folder)
+        sets = ("--sets", "product-gate", "--systems", "typed:bm25", "--timed", "0", "--name", folder.name)
+        assert CliRunner().invoke(app, ["retrieval", "--data", str(folder), *sets]).exit_code == 0
+    encoder = load_encoder(resolve(Settings(home=home).index.encoder, home))
+    with closing(Collection.open(home / "eval" / "collections", "product-gate", encoder)) as collection:
+        [badge] = collection.documents()
+    assert Path(badge.path).is_relative_to((tmp_path / "second").resolve())
 
 
 def test_products_are_measured_apart_together_and_by_kind(home: Path, tmp_path: Path) -> None:

@@ -4,10 +4,12 @@ import math
 import pytest
 
 from rewriter.protocol import Conversation, Message, PassThroughRewriter, Rewrite, Term
-from server.settings import Settings
+from server.settings import RetrievalSettings, Settings
 from server.settings.profile import RetrievalProfile, packaged_profile
 from server.turn.events import Stopwatch
-from server.turn.search import HISTORY_CHARS, ReadPage, SearchPlan, TurnSearch, build_variants
+from server.turn.search import HISTORY_CHARS, UNREADABLE_SHARE, ReadPage, SearchPlan, TurnSearch, build_variants
+from tests.server.turn_fakes import Reversing
+from tests.server.turn_playing import engine, play
 from text.prompts import QuestionContext
 
 TALK = Conversation(
@@ -154,3 +156,19 @@ def test_a_follow_up_keeps_its_history_on_a_page():
     assert plan.variants.queries[-1].lexical == pytest.approx(
         PROFILE.page * math.exp(0.4 * PROFILE.page_exponent) * others / 2
     )
+
+
+@pytest.mark.parametrize(
+    ("question", "packaged", "share"),
+    [
+        ("How long is parental leave?", True, 1),
+        ("Elternzeit: wie lange?", True, 1),
+        ("育児休暇は何日ですか？", True, UNREADABLE_SHARE),
+        ("PL-7の用紙はどこですか？", True, UNREADABLE_SHARE),
+        ("育児休暇は何日ですか？", False, 1),
+    ],
+)
+def test_the_packaged_cross_encoder_counts_little_in_letters_that_it_never_learnt(question, packaged, share):
+    reranker = Reversing(reads_conversations=packaged)
+    play(engine(reranker=reranker, settings=Settings(retrieval=RetrievalSettings(rerank="always"))), question)
+    assert set(reranker.weights) == {share * PROFILE.rerank_weight}

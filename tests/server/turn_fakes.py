@@ -83,7 +83,7 @@ class FakeCollection:
 
 
 class Reversing:
-    """A cross-encoder that turns the list round; keeps what it was asked, and in which context."""
+    """A cross-encoder that turns the list round; keeps what it was asked, in which context, and what it counts."""
 
     name = "reversing"
 
@@ -92,6 +92,7 @@ class Reversing:
         self.reader: Reranker | None = None
         self.asked: list[str] = []
         self.contexts: list[QuestionContext | None] = []
+        self.weights: list[float] = []
 
     def rerank(
         self,
@@ -105,6 +106,7 @@ class Reversing:
     ) -> list[Hit]:
         self.asked.append(question)
         self.contexts.append(context)
+        self.weights.append(weight)
         return list(reversed(hits))
 
 

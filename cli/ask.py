@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
 
 VARIANT_WORDS = {
-    "users": "your last question",
     "exchange": "the previous answer",
     "opening": "the first question",
     "conversation": "the conversation",

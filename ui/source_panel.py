@@ -48,7 +48,6 @@ _RANKINGS = {
     "typed": message("typed question"),
     "rewritten": message("question in full"),
     "expanded": message("question with words added"),
-    "users": message("your last questions"),
     "exchange": message("previous exchange"),
     "reply": message("your reply"),
     "opening": message("your first question"),

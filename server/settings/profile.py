@@ -36,7 +36,6 @@ class VariantTable(BaseModel):
     typed: VariantWeights
     rewritten: VariantWeights
     expanded: VariantWeights
-    users: VariantWeights
     exchange: VariantWeights
     opening: VariantWeights
     conversation: VariantWeights

@@ -140,7 +140,6 @@ def _history_variants(
     users = [turn.text for turn in conversation.messages if turn.role == "user"]
     newest_first = " ".join(turn.text for turn in reversed(conversation.messages))
     everything = _joined(question, newest_first[:HISTORY_CHARS])
-    yield _query("users", _joined(*users[-1:], question), weights.users)
     yield _query("exchange", _joined(question, last_question, answered), weights.exchange)
     yield _query("opening", _joined(*users[:1], question), weights.opening)
     yield _query("conversation", everything, weights.conversation)
@@ -244,8 +243,7 @@ class SearchPlan:
         """The text to match sentences with: the question in full, or else together with the user turn before it."""
         if self.reply is not None:
             return self.reply.text
-        with_users = next((query.text for query in self.variants.queries if query.name == "users"), self.question)
-        text = self.variants.rerank_question or with_users
+        text = self.variants.rerank_question or _joined(self.context.asked, self.question)
         return _joined(self.about, text) if text == self.question else text
 
     def follows_doubt(self, conversation: Conversation) -> bool:

@@ -69,7 +69,7 @@ def test_a_conversation_carries_its_history(ask: Ask, llm: FakeOpenAIServer) -> 
     result = ask("--model", llm.url, typed=typed)
     assert result.exit_code == 0, result.output
     assert result.stdout.count("› and by fax?") == 2
-    assert result.stdout.count("(with your last question, the previous answer") == 1
+    assert result.stdout.count("(with the previous answer") == 1
     said = [json.dumps(request["messages"]) for request in llm.answers]
     assert "How do I apply" in said[1]
     assert "How do I apply" not in said[2]

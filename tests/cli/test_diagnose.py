@@ -110,7 +110,7 @@ def test_a_rewriter_that_spoils_a_follow_up_is_a_fault_of_rewriting(
     profile = tmp_path / "profile.toml"
     profile.write_text(
         "[variants]\n"
-        + "".join(f"{variant} = {nothing}\n" for variant in ("users", "exchange", "opening", "conversation", "typed"))
+        + "".join(f"{variant} = {nothing}\n" for variant in ("exchange", "opening", "conversation", "typed"))
     )
     monkeypatch.setenv("ANAPHORA_RETRIEVAL__PROFILE", str(profile))
 

@@ -40,7 +40,6 @@ def test_follow_up_is_searched_in_every_form_of_its_history():
     texts = {query.name: query.text for query in variants_of().queries if not query.document_prior_weight}
     assert texts == {
         "typed": "and by fax?",
-        "users": "what does it cost and by fax?",
         "exchange": "and by fax? what does it cost It costs 20 dollars.",
         "opening": "How do I renew my license? and by fax?",
         "conversation": (

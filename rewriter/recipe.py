@@ -120,6 +120,10 @@ class TermModelPart(ModelPart):
     longer_answers: float = Field(0.25, ge=0, lt=1)
     shifted: float = Field(0.15, ge=0, lt=1)
     """So many questions more, of all there are, stand alone after the conversation of another dialog."""
+    moved: float = Field(0.0, ge=0)
+    """So many questions more, of those that leave their subject, follow another dialog about the same source."""
+    names: dict[str, str] = Field({})
+    """Patterns of the names that people give to a source: moved questions say *it* instead."""
     threshold: float = Field(0.4, gt=0, lt=1)
     """A word is appended from this probability on."""
     gate_threshold: float = Field(0.5, gt=0, lt=1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from pickle import UnpicklingError
@@ -27,7 +27,7 @@ from rewriter.onnx_weights import TOKENIZER, multiplied_out, put_tokenizer, writ
 from rewriter.protocol import Message, RecipeError, RewriteGate, TrainingError, fit
 from rewriter.recipe import Recipe, TermModelPart
 from rewriter.terms import INPUTS, MODEL, OUTPUTS, TYPES, ConversationReader, Floats, Reading, TermScorer
-from text.words import stems
+from text.words import FUNCTION_WORDS, stems
 
 WEIGHTS, CONFIG = "model.pt", "config.json"
 PACKAGED = "packaged"
@@ -37,6 +37,11 @@ Bools = npt.NDArray[np.bool_]
 
 _SENTENCE = regex.compile(r"(?<=[.!?])\s+")
 _FURTHER = 4
+_LEAVES = frozenset({"first", "standalone", "shift"})
+_BEFORE = r"(?<![-/\w`'\"$.\[])(?<!\b(?:a|an|the|my|your|our|all|this|that|each|every)(?: \w+)? )"
+_AS_SUBJECT = r"(?<=\b(?:can|could|did|does|may|might|must|should|will|would) )(?:{name})(?= \w*(?:[^\Ws]|ss)\b)"
+_BY_ITSELF = r"(?:{name})(?=[,.;:!?)]*(?:$|\s+(?:" + "|".join(sorted(FUNCTION_WORDS)) + r")\b))"
+"""A name with a verb or a function word behind it is no part of a longer one: "helm repo" is not Helm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +58,7 @@ def term_features(
 ) -> Features:
     """Labelled readings of the examples that have a history, with questions shifted to other conversations.
 
-    Training rows are augmented anew in each epoch: answers are lengthened, and other questions are shifted.
+    Training rows are augmented anew in each epoch: answers are lengthened, and other questions are shifted and moved.
     """
     follow_ups = [example for example in examples if example.history]
     if train and not follow_ups:
@@ -62,7 +67,7 @@ def term_features(
     def make(epoch: int) -> list[Labelled]:
         chosen = random.Random(f"{seed}:{epoch}")
         augmented = list(lengthened(follow_ups, part.longer_answers if train else 0.0, chosen))
-        augmented += shifted(augmented, part.shifted, chosen)
+        augmented += [*shifted(augmented, part.shifted, chosen), *moved(examples, part.moved, part.names, chosen)]
         return [label(reader, example) for example in augmented]
 
     return Features(make, lambda item: len(item.reading.ids))
@@ -109,6 +114,39 @@ def shifted(examples: Sequence[RewriteExample], share: float, chosen: random.Ran
         while other.dialog == example.dialog:
             other = chosen.choice(examples)
         yield replace(example, history=other.history, question=example.rewrite)
+
+
+def moved(
+    examples: Sequence[RewriteExample], share: float, names: Mapping[str, str], chosen: random.Random
+) -> Iterator[RewriteExample]:
+    """Questions that stand alone, put after another dialog about the same source: nothing of it is to be appended.
+
+    `share` of those that are answered, once as they are and once with *it* for the name of their source, as people ask
+    who talk about one product all the time. `names` has patterns of such names.
+    """
+    dialogs: dict[str, list[RewriteExample]] = defaultdict(list)
+    for example in examples:
+        if example.history:
+            dialogs[example.source].append(example)
+    alone = [example for example in examples if example.kind in _LEAVES and example.evidence]
+    for example in chosen.choices(alone, k=round(share * len(alone))) if alone else ():
+        others = [other for other in dialogs[example.source] if other.dialog != example.dialog]
+        name = names.get(example.source)
+        for question in (example.rewrite, with_pronoun(example.rewrite, name) if name else None):
+            if others and question:
+                history = chosen.choice(others).history
+                yield replace(example, history=history, question=question, rewrite=question, kind="shift")
+
+
+def with_pronoun(question: str, name: str) -> str | None:
+    """Return a question with *it* for the first name of its source; None where none stands for the source itself.
+
+    >>> with_pronoun("Can helm undo it?", "helm"), with_pronoun("How do I add a helm repo?", "helm")
+    ('Can it undo it?', None)
+    """
+    found = _BEFORE + f"(?:{_AS_SUBJECT}|{_BY_ITSELF})".replace("{name}", name)
+    changed, count = regex.subn(found, "it", question, count=1, flags=regex.IGNORECASE)
+    return changed if count else None
 
 
 def _longer(message: Message, sentences: list[str], share: float, chosen: random.Random) -> Message:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from rewriter.load import load_rewriter
 from rewriter.protocol import Conversation, ExampleError, Message, RecipeError, RunError, TrainingError
 from rewriter.recipe import Recipe, TermModelPart, read_adapting, read_recipe
 from rewriter.terms import ConversationReader, TermScorer
-from rewriter.terms_training import Labelled, TermModel, batch, label, pretrained, word_means
+from rewriter.terms_training import Labelled, TermModel, batch, label, moved, pretrained, with_pronoun, word_means
 from rewriter.training import Mixture, train
 from tests.rewriter.terms_fakes import MACHINE, recipe, write_base, write_dialogs
 
@@ -77,6 +78,40 @@ def test_words_of_the_rewrite_that_the_question_lacks_are_labelled(reader: Conve
     marked = [word.text for word, wanted in zip(labelled.reading.words, labelled.wanted, strict=True) if wanted]
     assert marked == ["passport", "passport"]
     assert labelled.needs_history
+
+
+def test_questions_that_stand_alone_are_moved_behind_another_dialog_of_their_source(reader: ConversationReader) -> None:
+    said = {"evidence": ("It has a form.",)}
+    asked = "Can passports be renewed online?"
+    examples = [
+        RewriteExample("a#1", (), asked, asked, "passports", "first", **said),
+        RewriteExample("a#3", HISTORY.messages, "how long?", "How long does it take?", "passports", "ellipsis", **said),
+        RewriteExample("b#3", (Message("user", "lost mine"),), "and now?", "I lost it, and now?", "passports", "far"),
+        RewriteExample("c#3", (Message("user", "a visa"),), "which one?", "Which visa?", "visas", "standalone", **said),
+        RewriteExample("d#1", (), "Where is the office?", "Where is the office?", "offices", "first"),
+    ]
+    made = list(moved(examples, 2, {"passports": "passports"}, random.Random(1)))
+    # Neither behind its own dialog nor behind one about something else; without an answer nothing is moved.
+    assert {example.question for example in made} == {asked, "Can it be renewed online?"}
+    assert {example.history for example in made} == {examples[2].history}
+    assert not any(any(one.wanted) or one.needs_history for one in (label(reader, example) for example in made))
+    assert list(moved(examples, 0, {}, random.Random(1))) == []
+
+
+@pytest.mark.parametrize(
+    ("question", "asked"),
+    [
+        ("how do I install Pi-hole?", "how do I install it?"),
+        ("does pihole need a fixed address", "does it need a fixed address"),
+        ("What runs on my pi-hole by default?", None),
+        ("which ports does the pihole container use", None),
+        ("where is pihole.toml?", None),
+        ("how do I add a pihole list", None),
+        ("can pihole lists be shared", None),
+    ],
+)
+def test_a_pronoun_stands_for_a_name_alone(question: str, asked: str | None) -> None:
+    assert with_pronoun(question, "pi-?hole") == asked
 
 
 def test_a_run_that_was_stopped_goes_on_to_the_same_losses(

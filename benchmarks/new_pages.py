@@ -38,7 +38,11 @@ NOUNS = (
 
 
 def with_pronoun(text: str, product: str) -> str | None:
-    """Return the question with *it* for the name of its product; None where the name stands for nothing by itself."""
+    """Return the question with *it* for the name of its product; None where the name stands for nothing by itself.
+
+    The rule is of these products alone, so that the questions stay the same; training has a rule for any
+    (`rewriter.terms_training.with_pronoun`).
+    """
     name = rf"(?<![-/\w`'\"$])(?<!\b(?:a|the|my|all|our) )(?<!tool\.|\[)(?:{NAMES[product]})(?![-/\w'’:]| (?:{NOUNS}))"
     changed = regex.sub(name, "it", text, count=1, flags=regex.IGNORECASE)
     return None if changed == text else changed

@@ -502,8 +502,7 @@ class TurnSearch:
         retrieval = self.settings.retrieval
         if self.reranker is None or retrieval.rerank == "never" or not retrieval.profile.rerank_top:
             return False
-        told = bool(plan.variants.rerank_question) or self.reranker.reads_conversations
-        return told or retrieval.rerank == "always"
+        return bool(plan.variants.rerank_question) or self.reranker.reads_conversations or retrieval.rerank == "always"
 
     async def search(
         self,

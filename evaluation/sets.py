@@ -48,6 +48,11 @@ class EvalSet:
         """The same with every `n`th question only."""
         return replace(self, questions=self.questions[::n])
 
+    def every_dialog(self, n: int) -> Self:
+        """The same with the questions of every `n`th dialog only."""
+        chosen = set(list(dict.fromkeys(question.dialog for question in self.questions))[::n])
+        return replace(self, questions=tuple(question for question in self.questions if question.dialog in chosen))
+
     def passages(self) -> dict[str, dict[str, int]]:
         """The passages that are relevant to each question that has any."""
         graded: dict[str, dict[str, int]] = {}

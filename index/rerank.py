@@ -184,10 +184,9 @@ class _OnnxScorer:
         return _cut(text, self._model.token_offsets(text), tokens)
 
     def score(self, question: str, passages: Sequence[str]) -> tuple[Scores, list[Encoding], list[Scores]]:
-        # One by one: nothing is padded, and int8 activations are scaled by the pair alone, not by its neighbours.
         pairs = self._model.tokenize([(question, passage) for passage in passages])
         outputs = [name for name in (LOGITS, STATES) if name in self._model.outputs] or self._model.outputs[:1]
-        read = [self._model.run_for(pair, outputs) for pair in pairs]
+        read = self._model.map(lambda pair: self._model.run_for(pair, outputs), pairs)
         scores = np.array([logits[0, 0] for logits, *_ in read], dtype=np.float32)
         hidden = [states[0] for _, *layers in read for states in layers]
         return scores, pairs if hidden else [], hidden

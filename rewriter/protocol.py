@@ -45,12 +45,21 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """The messages before the question that is asked now, oldest first; may be empty."""
+    """The messages before the question that is asked now, oldest first; may be empty.
+
+    `heard` are the messages with the quotes that were told with a doubt, which are left out of `messages`; empty where
+    nothing was.
+    """
 
     messages: tuple[Message, ...] = ()
+    heard: tuple[Message, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.messages)
+
+    def as_heard(self) -> Conversation:
+        """Return the conversation with what was told with a doubt."""
+        return Conversation(self.heard) if self.heard else self
 
     def last_exchange(self) -> tuple[str, str]:
         """The newest user message and everything the assistant said after it (either may be empty)."""

@@ -34,10 +34,12 @@ from papers.bench import Bench, index_set
 from papers.command_line import Data, Sets, bench
 from papers.datasets import DataSet, load_sets
 from papers.measures import bare, corpus_bleu, estimate_of, note, rouge, sentence_bleu
+from rewriter.protocol import Conversation, Message
 from server.turn.events import Evidence
 from server.turn.models import TurnModels, answer_style
 from server.turn.run import TurnEngine, TurnInput
 from server.turn.support import SUPPORTED, SupportScorer
+from server.turn.system_messages import history_for_model
 from text.recorder import Recording
 
 if TYPE_CHECKING:
@@ -74,6 +76,7 @@ async def answer_all(
     *,
     collection: str,
     content: bool = True,
+    own_answers: bool = False,
     until: float = math.inf,
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> dict[str, AnsweredTurn]:
@@ -81,10 +84,12 @@ async def answer_all(
 
     The calls of each turn are kept beside the journal (`.traces.jsonl`), with `content` in words. Stops before a new
     question at `until` (`time.monotonic`): then fewer turns than questions come back. A turn that ended in an error is
-    asked again the next time.
+    asked again the next time. With `own_answers` a question's history holds the answers that came to the questions before
+    it, as in a chat, and not those that people wrote; the questions of a dialog are in their order.
     """
     wanted = {question.id for question in questions}
     done = {name: turn for name, turn in read_journal(journal).items() if turn.status != "error" and name in wanted}
+    answers = {(q.dialog, q.depth): done[q.id].answer for q in questions if q.id in done}
     for question in questions:
         if question.id in done:
             continue
@@ -94,14 +99,26 @@ async def answer_all(
         recording = Recording("turn", content=content)
         with recording.root as call:
             call.inputs(question=question.text)
-            request = TurnInput(question=question.text, collection=collection, conversation=question.conversation)
+            history = _with_answers(question, answers) if own_answers else question.conversation
+            request = TurnInput(question=question.text, collection=collection, conversation=history)
             turn = answered(question, [event async for event in engine.run(request)])
             call.output({"answer": turn.answer})
+        answers[question.dialog, question.depth] = turn.answer
         _keep(asdict(turn), journal)
         _keep({"id": question.id, "calls": recording.calls()}, journal.with_suffix(".traces.jsonl"))
         done[question.id] = turn
     progress("answering", len(done), len(questions))
     return done
+
+
+def _with_answers(question: Question, answers: Mapping[tuple[str, int], str]) -> Conversation:
+    """Return the history of a question with the `answers` by dialog and number of the question, as a chat reads it."""
+    messages = list[Message]()
+    asked = (message for message in question.conversation.messages if message.role == "user")
+    for number, message in enumerate(asked, 1):
+        answer = answers.get((question.dialog, number))
+        messages += [message, *([Message("assistant", answer)] if answer else [])]
+    return history_for_model(messages)
 
 
 def _keep(row: Mapping[str, Any], journal: Path) -> None:
@@ -121,6 +138,7 @@ def evaluate_answers(
     aclose: Callable[[], Awaitable[None]],
     seconds: float = math.inf,
     judged: bool = False,
+    own_answers: bool = False,
     pairs: PairModel | None = None,
 ) -> int:
     """Answer every question that is open, and measure all under the system `label`; how many questions are left.
@@ -144,6 +162,7 @@ def evaluate_answers(
                         writer.path(eval_set.name, "turns.jsonl"),
                         collection=names[eval_set.name],
                         content=bench.settings.trace.content,
+                        own_answers=own_answers,
                         until=writer.began + seconds,
                         progress=bench.progress,
                     )
@@ -416,6 +435,9 @@ def answers(
     minutes: Annotated[float, typer.Option(help="Stop asking after this; 0 asks everything.")] = 0,
     judge: Annotated[bool, typer.Option("--judge", help="Let the language model judge every answer.")] = False,
     every: Every = 1,
+    own_answers: Annotated[
+        bool, typer.Option("--own-answers", help="The history holds the server's own answers; --every takes dialogs.")
+    ] = False,
     out: Out = None,
     fail_under: FailUnder = None,
 ) -> None:
@@ -432,7 +454,9 @@ def answers(
 
     state = state_of(context)
     settings = state.settings(overriding(llm__model=model))
-    chosen = load_sets(listed(sets), data, every)
+    chosen = load_sets(listed(sets), data, 1 if own_answers else every)
+    if own_answers:
+        chosen = [eval_set.every_dialog(every) for eval_set in chosen]
     with measured_run(state, settings, "answers", name, out, fail_under, resume=True) as writer, ExitStack() as stack:
         if judge:
             version = rubric().version
@@ -452,6 +476,7 @@ def answers(
             aclose=engine.aclose,
             seconds=60 * minutes if minutes > 0 else math.inf,
             judged=judge,
+            own_answers=own_answers,
             pairs=open_pairs(settings),
         )
         if missing:

@@ -255,6 +255,9 @@ QUOTED = 0.15
 HELD, ANSWERED, SURE = 0.35, 0.88, 0.74
 """Quotes are shown with a doubt if they hold the sentence that answers with less than the first chance, if the passages
 answer with less than the second, or if the `sureness` is less than the third; chosen in `docs/lab/citations.md`."""
+HELD_BEHIND_DOUBT, SURE_BEHIND_DOUBT = 0.25, 0.66
+"""`HELD` and `SURE` where an answer of the conversation was told with a doubt: less of it is read, so right quotes have
+lower chances; chosen in `docs/lab/citations.md`."""
 SEARCHED = 0.91
 """Where only words are compared, quotes are doubted if the passages answer with less than this chance."""
 BIAS, REFUSE, ASK, HOLDS, RELEVANT, AMOUNT, WHETHER = 1.07, -0.22, 0.095, 0.244, 0.046, -0.63, -0.89
@@ -302,6 +305,7 @@ def nearest_sentences(
     typed: str = "",
     item: str = "",
     before: str = "",
+    behind_doubt: bool = False,
 ) -> tuple[list[Support], bool]:
     """Up to three quotes that speak to `question`, best first, and whether they surely answer; empty where none may.
 
@@ -316,7 +320,7 @@ def nearest_sentences(
 
     `typed` is the question in a person's own words, where `question` holds more: what it names counts first. `item` is
     the item of a list that it speaks of: what is said of that comes first. Whoever asks for an example gets what the
-    answers `before` did not hold.
+    answers `before` did not hold. `behind_doubt` says that one of the answers was told with a doubt.
     """
     wordings = (typed or question, question)
     # A row of a table says nothing to who compares words; a cross-encoder has read it below its header.
@@ -340,9 +344,10 @@ def nearest_sentences(
     runs = _Runs([quote for _, quote in scored], chances, evidence)
     chosen = _likeliest(wanted, runs, QUOTES, first=defined)
     holding = held(chosen, chances)
-    sure = holding >= HELD
+    least_held, least_sure = (HELD_BEHIND_DOUBT, SURE_BEHIND_DOUBT) if behind_doubt else (HELD, SURE)
+    sure = holding >= least_held
     if odds is not None:
-        sure = sure and odds.answer >= ANSWERED and sureness(wordings[0], holding, odds, relevance) >= SURE
+        sure = sure and odds.answer >= ANSWERED and sureness(wordings[0], holding, odds, relevance) >= least_sure
     if not sure:
         chosen = _likeliest(wanted, runs, QUOTES_IN_DOUBT, first=defined)
     return finished(wordings, chosen, evidence, doubted=not sure), sure

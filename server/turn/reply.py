@@ -116,6 +116,8 @@ class Reply:
         """Whether the quoted sentences come nearest and may not answer."""
         self.said: tuple[str, ...] = ()
         """The earlier answers to other questions, newest first, as later turns read them."""
+        self.behind_doubt = False
+        """Whether an earlier answer was told with a doubt."""
         self.held = 0.0
         """How likely the quoted sentences hold the answer, by what the cross-encoder read."""
         self._usage = GeneratedText("")
@@ -346,7 +348,9 @@ class Reply:
         said = "\n\n".join(self.said)
         fresh = unrepeated(chances, scorer, said) if chances and said else chances
         question = plan.matching if chances else plan.meaning
-        nearest = partial(nearest_sentences, typed=plan.question, item=plan.item, before=said)
+        nearest = partial(
+            nearest_sentences, typed=plan.question, item=plan.item, before=said, behind_doubt=self.behind_doubt
+        )
         odds, relevance = self._chances, best_relevance(hits) if chances else 0.0
         sentences, sure = nearest(question, passages, scorer, fresh, odds=odds, relevance=relevance)
         # Of letters that the cross-encoder never learnt it finds the passage, and words tell whether it answers.

@@ -223,6 +223,7 @@ class Turn:
         ids = (self.turn_id, request.conversation_id)
         self.reply = Reply(settings, request.question, models, self.watch, ids, self.house)
         self.reply.said = answers_to_others(self.request.conversation, request.question)
+        self.reply.behind_doubt = bool(self.request.conversation.heard)
         self._settings = settings
         self._models = models
         self._search = search

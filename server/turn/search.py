@@ -377,7 +377,7 @@ class TurnSearch:
             if not edited:
                 said = before or page.as_history
                 quick = self.rewriter.first if isinstance(self.rewriter, ServedRewriter) else self.rewriter
-                rewrite = await rewrite_within(limit, quick, said, asks, blocking=blocking)
+                rewrite = await rewrite_within(limit, quick, said.as_heard(), asks, blocking=blocking)
             needed = rewrite.history_probability
             if not before and page.words and (rewrite.decision == "expand" or rewrite.expansion):
                 rewrite = replace(rewrite, text=asks, decision="keep", expansion=())
@@ -389,8 +389,9 @@ class TurnSearch:
                 rewrite = plan.rewrite
             plan = plan.reading(page, needed, self.settings.retrieval.profile)
             told = {field.name: getattr(rewrite, field.name) for field in fields(rewrite) if field.name != "seconds"}
+            doubted = {"heard": conversation.heard} if conversation.heard else {}
             step.tell(
-                {"question": question, "history": conversation.messages},
+                {"question": question, "history": conversation.messages, **doubted},
                 {**told, "variants": [query.text for query in plan.variants.queries]},
                 {"rewriter": plan.rewriter, "decision": plan.decision, "variants": len(plan.variants.queries)},
             )

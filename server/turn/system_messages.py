@@ -133,22 +133,27 @@ def history_for_model(messages: Iterable[Message]) -> Conversation:
     """Return the messages as the history that later turns read.
 
     Answers come without the server's own words and the marks of quotes. Courtesies are left out, and so are quotes that
-    are told with a doubt and what a model wrote where the nearest sentences stand below it instead.
+    are told with a doubt and what a model wrote where the nearest sentences stand below it instead. The doubted quotes
+    are `heard`: a wrong one would be found again, but it may be what the next question speaks of.
     """
     whole = folded(messages)
+    sure, heard = (_read(whole, doubted=doubted) for doubted in (False, True))
+    return Conversation(sure, heard if heard != sure else ())
+
+
+def _read(messages: Sequence[Message], *, doubted: bool) -> tuple[Message, ...]:
+    """Return the messages that say something: answers without the server's words, with what it doubts if `doubted`."""
     nonempty = list[Message]()
-    for turn, reply in zip_longest(whole, whole[1:]):
-        text = turn.text if turn.role == "user" else _without(turn.text)
+    for turn, reply in zip_longest(messages, messages[1:]):
+        text = turn.text if turn.role == "user" else _without(turn.text, doubted=doubted)
         asks_for_person = reply and reply.role == "assistant" and reply.text.strip() in everywhere(A_PERSON)
         if text.strip() and not asks_for_person:
             nonempty.append(Message(turn.role, text))
     following = [*(turn.role for turn in nonempty[1:]), "user"]
-    return Conversation(
-        tuple(
-            message
-            for message, then in zip(nonempty, following, strict=False)
-            if not (message.role == then == "user" and smalltalk_reply(message.text))
-        )
+    return tuple(
+        message
+        for message, then in zip(nonempty, following, strict=False)
+        if not (message.role == then == "user" and smalltalk_reply(message.text))
     )
 
 
@@ -156,11 +161,17 @@ def without_addition(conversation: Conversation, addition: str) -> Conversation:
     """Return the history without what the house adds to refusals: it is no answer, and not searched."""
     if not addition.strip():
         return conversation
-    cleaned = (
-        Message(message.role, message.text.removesuffix(addition).rstrip()) if message.role == "assistant" else message
-        for message in conversation.messages
-    )
-    return Conversation(tuple(message for message in cleaned if message.text.strip()))
+
+    def cleaned(messages: Sequence[Message]) -> tuple[Message, ...]:
+        bare = (
+            Message(message.role, message.text.removesuffix(addition).rstrip())
+            if message.role == "assistant"
+            else message
+            for message in messages
+        )
+        return tuple(message for message in bare if message.text.strip())
+
+    return Conversation(cleaned(conversation.messages), cleaned(conversation.heard))
 
 
 _QUOTE_MARKS = regex.compile(
@@ -171,16 +182,17 @@ _QUOTE = regex.compile(r"\s*>.*\[\d{1,3}\]\s*", regex.DOTALL)
 _PART = regex.compile(r"\*\*[^\n]+\?\*\*")
 
 
-def _without(text: str) -> str:
-    """Return an answer without the server's own words, the quotes that they doubt, and the text that they take back."""
-    paragraphs, doubted = list[str](), False
+def _without(text: str, *, doubted: bool) -> str:
+    """Return an answer without the server's own words, the text that they take back, and the quotes that they doubt
+    unless `doubted`."""
+    paragraphs, doubts = list[str](), False
     for part in text.split("\n\n"):
         if _is_own(own := part.strip()):
-            doubted = own in everywhere(DOUBTFUL)
+            doubts = own in everywhere(DOUBTFUL) and not doubted
             takes_back = own in everywhere(NEAREST_INSTEAD) + everywhere(NOT_BORNE_OUT)
             while takes_back and paragraphs and not _PART.fullmatch(paragraphs[-1]):
                 paragraphs.pop()
-        elif not (doubted and _QUOTE.fullmatch(part)):
+        elif not (doubts and _QUOTE.fullmatch(part)):
             paragraphs.append(part)
     return _QUOTE_MARKS.sub("", "\n\n".join(paragraphs)).strip()
 
@@ -439,7 +451,7 @@ def understood(conversation: Conversation, message: str) -> BackReply | None:
     asked = asked_back(conversation)
     if asked is None or len(conversation.messages) < 2 or conversation.messages[-2].role != "user":
         return None
-    before, question = Conversation(conversation.messages[:-2]), conversation.messages[-2].text
+    before, question = Conversation(conversation.messages[:-2], conversation.heard[:-2]), conversation.messages[-2].text
     said, words = " ".join(message.split()), _reply_words()
     texts = tuple(alternative.text for alternative in asked.alternatives)
     chosen, rest = _chosen(texts, said)
@@ -456,7 +468,9 @@ def understood(conversation: Conversation, message: str) -> BackReply | None:
 
 def passed_over(conversation: Conversation) -> Conversation:
     """The conversation without a question back that ends it: its words are those of the sections, not of anybody."""
-    return Conversation(conversation.messages[:-1]) if asked_back(conversation) else conversation
+    return (
+        Conversation(conversation.messages[:-1], conversation.heard[:-1]) if asked_back(conversation) else conversation
+    )
 
 
 def folded(messages: Iterable[Message]) -> list[Message]:

@@ -54,6 +54,16 @@ def answers(tmp_path: Path, url: str, *options: str) -> Any:
     return CliRunner().invoke(app, [*words, "--name", "one", *options])
 
 
+def test_own_answers_are_the_history(home: Path, llm: FakeOpenAIServer, tmp_path: Path) -> None:
+    for options, own in (((), False), (("--own-answers", "--every", "2"), True)):
+        llm.requests.clear()
+        assert answers(tmp_path, llm.url, *options, "--name", f"own-{own}").exit_code == 0
+        told = {m["content"] for request in llm.requests for m in request["messages"] if m["role"] == "assistant"}
+        assert any(text.startswith("Parental leave lasts ten weeks.") for text in told) == own, told
+    asked = read_journal(home / "eval" / "runs" / "own-True" / "mtrag-offices" / "turns.jsonl")
+    assert {*asked} == {"d1::1", "d1::2"}, "every second dialog, as a whole"
+
+
 def test_an_evaluation_that_was_stopped_goes_on(home: Path, llm: FakeOpenAIServer, tmp_path: Path) -> None:
     first = answers(tmp_path, llm.url, "--minutes", "0.0001")
     assert first.exit_code == 0, first.output

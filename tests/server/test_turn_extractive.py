@@ -225,6 +225,27 @@ def test_where_no_sentence_is_sure_its_paragraph_is_quoted_with_the_doubt_told(
     assert not history_for_model([Message("assistant", DOUBTFUL)])
 
 
+def test_behind_a_doubted_answer_less_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    for chance, sure, later in ((0.3, False, True), (0.2, False, False), (0.5, True, True)):
+        chances = chances_of(chance, 0, 0, 0, 0)
+        odds = Chances(0.95, 0.03, 0.02)
+        for behind_doubt, expected in ((False, sure), (True, later)):
+            _, found_sure = nearest_sentences(
+                "Who is the boss?", evidence(OFFICE), chances=chances, odds=odds, relevance=5, behind_doubt=behind_doubt
+            )
+            assert found_sure == expected, (chance, behind_doubt)
+
+    for name, value in {"HELD": 2, "ANSWERED": 0, "HELD_BEHIND_DOUBT": 0, "SURE_BEHIND_DOUBT": 0}.items():
+        monkeypatch.setattr(f"server.turn.evidence.{name}", value)
+    found = FakeCollection(texts=("# Office\n\nThe office is upstairs. Mrs Okafor runs it. Ring twice.",))
+    settings = Settings(retrieval=RetrievalSettings(profile={"answerable": 0, "ask_back": 0}))
+    turns = engine(collection=found, settings=settings, reranker=Showing(0.999, reads_conversations=True))
+    for introduction, doubted in ((INTRODUCTION, True), (DOUBTFUL, False)):
+        told = (Message("user", "Badges?"), Message("assistant", f"{introduction}\n\n> They are blue. [1]"))
+        end = done(play(turns, "Who is the boss there?", conversation=history_for_model(told)))
+        assert (end.status, end.doubted) == ("quoted", doubted)
+
+
 def test_a_quoted_answer_is_read_later_without_its_marks() -> None:
     listed = "There are three modes:\n\n* fast\n* safe, see `a[1]`\n* slow"
     end = done(play(engine(collection=FakeCollection(texts=(listed,))), "Which three modes are there?"))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewriter import Conversation, Message
+from rewriter import Conversation, Message, Rewrite
 from server.turn.system_messages import (
     DOUBTFUL,
     GREETING,
@@ -105,6 +105,29 @@ def test_what_the_server_says_itself_is_no_history(answer: str, left: str) -> No
     kept = history_for_model(said("How long?", answer)).messages
     assert kept[0] == Message("user", "How long?")
     assert "".join(message.text for message in kept[1:]) == left
+
+
+def test_quotes_told_with_a_doubt_are_heard_by_the_rewriter_alone() -> None:
+    read = list[Conversation]()
+
+    class Reading:
+        name = "reading"
+
+        def rewrite(self, conversation: Conversation, question: str) -> Rewrite:
+            read.append(conversation)
+            return Rewrite(question, "keep", history_probability=0.9)
+
+    told = said("How long?", f"{INTRODUCTION}\n\n> Ten weeks. [1]", "Paid?", f"{DOUBTFUL}\n\n> By the employer. [1]")
+    collection, model = FakeCollection(), ScriptedChatModel(script=["Yes [1]."])
+    turns = engine(model=model, collection=collection, rewriter=Reading())
+    play(turns, "by whom?", conversation=history_for_model(told))
+    assert [[message.text for message in one.messages] for one in read] == [
+        ["How long?", "Ten weeks.", "Paid?", "By the employer."]
+    ]
+    others = [*(query.text for query in collection.asked[0][0]), *(message.text for message in model.asked[0])]
+    assert any("Ten weeks." in text for text in others)
+    assert not any("employer" in text for text in others)
+    assert not history_for_model(told[:2]).heard, "nothing was doubted"
 
 
 def test_courtesies_are_no_history() -> None:

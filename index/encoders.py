@@ -108,7 +108,12 @@ class OnnxModel:
         # The longest first, so that no thread is left alone with one in the end.
         longest = sorted(range(len(encodings)), key=lambda n: -len(encodings[n]))
         reads = {n: self._readers.submit(read, encodings[n]) for n in longest}
-        return [reads[n].result() for n in range(len(encodings))]
+        try:
+            return [reads[n].result() for n in range(len(encodings))]
+        finally:
+            # After Ctrl-C or an error nobody waits for the rest.
+            for future in reads.values():
+                future.cancel()
 
 
 Vectors: TypeAlias = npt.NDArray[np.float32]

@@ -4,16 +4,18 @@ import json
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tokenizers import Encoding
 
 from index.collection import Collection
 from index.documents import Document
-from index.encoders import CachedVectors, Encoder, load_encoder
+from index.encoders import CachedVectors, Encoder, OnnxModel, load_encoder
 from index.errors import CollectionMismatch, ModelUnavailable
 from index.indexer import index_documents
 from index.rerank import load_reranker
@@ -97,6 +99,24 @@ def test_threads_get_their_own_vectors(encoder: Encoder) -> None:
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda text: encoder.encode([text])[0], TEXTS * 4))
     assert (np.stack(found) * np.concatenate([expected] * 4)).sum(axis=1).min() > 0.999
+
+
+def test_after_an_error_nothing_waits_for_the_other_texts(model_home: Path) -> None:
+    folder = model_home / "models" / "all-minilm-l6-v2"
+    model = OnnxModel(folder / "model_int8.onnx", folder / "tokenizer.json", 32, threads=2)
+    texts = model.tokenize(["the longest of them", *(f"text {n}" for n in range(50))])
+    begun, ends = list[int](), threading.Event()
+
+    def read(encoding: Encoding) -> None:
+        begun.append(1)
+        if encoding is texts[0]:
+            raise ValueError("torn")
+        ends.wait()
+
+    with pytest.raises(ValueError, match="torn"):
+        model.map(read, texts)
+    ends.set()
+    assert len(begun) <= 3, "one that failed, and two that were being read"
 
 
 def test_tokens_are_counted_beyond_the_window(encoder: Encoder) -> None:

@@ -8,6 +8,7 @@ from langchain_core.messages import BaseMessage
 from evaluation.answers import AnsweredTurn
 from evaluation.diagnosis import verdict
 from evaluation.questions import JudgedQuestion, Question
+from server.turn.system_messages import DOUBTFUL
 from tests.chat_model import ScriptedChatModel
 
 ASKED = "How long does the filter last?"
@@ -51,3 +52,11 @@ def test_no_judge_is_asked_of_a_refusal_or_a_quotation() -> None:
     assert verdict(gold, refused, model).label == "false negative"
     assert verdict(gold, quoted, model).right
     assert model.asked == []
+
+
+def test_quotes_with_a_doubt_are_judged_by_what_they_say() -> None:
+    gold = JudgedQuestion(Question("q", "d", ASKED, answer="It lasts one year."), (), ())
+    doubted = f"{DOUBTFUL}\n\n> The filter lasts one year. [1]"
+    turn = AnsweredTurn("q", ASKED, ASKED, "quoted", doubted, (), (), (), {}, {}, doubted=True)
+
+    assert verdict(gold, turn).right

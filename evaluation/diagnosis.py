@@ -223,8 +223,9 @@ def own_text(turn: AnsweredTurn) -> str:
     """The answer without markers, signs of quotation, and what the server says in its own words."""
     answer = turn.answer
     for text in everywhere(NEAREST_INSTEAD):
-        # What nothing supports is no history, but it was said, as are quotes that are told with a doubt.
+        # What nothing supports is no history, but it was said.
         answer = answer.replace(f"\n\n{text}\n\n", "\n\n")
+    # So were quotes that are told with a doubt.
     messages = history_for_model([Message("assistant", answer)]).as_heard().messages
     return _QUOTED.sub("", plain(messages[0].text)) if messages else ""
 
